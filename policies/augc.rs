@@ -4,10 +4,10 @@
 //!
 //! Rule: in each round every client has the time `left` of its turn in `credit`. Of those that want
 //! the GPU and have time left, the one with the largest `left + boost` runs alone for a tick of
-//! 30 ms. `boost = turn / 2 * p`, `p` being the part of the last turn, if it was another's, in which
-//! threads of the client were on a processor. What it runs, its overuse included, is taken from
-//! `left`; when no client that wants the GPU has any, the next round begins. What is not used is
-//! lost at the end of a round, what is owed is not.
+//! 30 ms. `boost = slice / 2 * p`, `p` being the part of the last turn, if it was another's, in
+//! which threads of the client were on a processor. What it runs, its overuse included, is taken
+//! from `left`; when no client that wants the GPU has any, the next round begins. What is not used
+//! is lost at the end of a round, what is owed is not.
 //!
 //! Good for: clients that spin on shared processors and get both together more often.
 //! Bad for: as `credit`; with processors for all it is `credit` in ticks.
@@ -17,9 +17,9 @@
 //! rest of the CPU credits of the coming period, which a module cannot know; and the text promises
 //! each client its turn without saying how.
 
-use super::credit::{full_turn, TICK};
-use super::token::{least_wanting, pass_token, Debt, Form, Past, Token, Turn};
-use super::{ClientState, Policy, Rule, Sight};
+use super::credit::{full_slice, TICK};
+use super::token::{least_wanting, pass_token, Debt, Form, Past, Slice, Token};
+use super::{ClientState, Inputs, Policy, Rule};
 use crate::ids::GroupId;
 use crate::units::{signed, Ns, Weight};
 
@@ -43,15 +43,15 @@ impl AsMut<Debt> for Standing {
 impl Policy for Augmented {
     const NAME: &'static str = "augc";
     const RULE: Rule<Self> = Rule::Scans(pass_token::<Self>);
-    const NEEDS: Sight = Sight::Cpu;
+    const NEEDS: Inputs = Inputs::Cpu;
     type OfClient = Standing;
     type OfGpu = Token;
 }
 
 impl Form for Augmented {
-    const WATCHED: bool = true;
+    const ENDS_IDLE: bool = true;
 
-    fn choose(token: &Token, past: Past, clients: &mut [ClientState]) -> Option<Turn> {
+    fn choose(token: &Token, past: Past, clients: &mut [ClientState]) -> Option<Slice> {
         let lasted = past.lasted;
         let least = least_wanting(clients)?;
         for client in clients.iter_mut() {
@@ -67,21 +67,21 @@ impl Form for Augmented {
         begin_rounds(least, clients);
         let mut best: Option<(i64, GroupId)> = None;
         for client in clients.iter_mut() {
-            let turn = full_turn(client.weight, least);
+            let slice = full_slice(client.weight, least);
             let (id, wants) = (client.id, client.wants());
             let own = client.kept.of_mut::<Self>();
             let cpu = core::mem::take(&mut own.debt.cpu);
             if !wants || own.left <= 0 {
                 continue;
             }
-            let boost = boost(turn, cpu, lasted);
+            let boost = boost(slice, cpu, lasted);
             let value = own.left.saturating_add(signed(boost));
             let better = best.is_none_or(|(most, first)| (value, first) > (most, id));
             best = if better { Some((value, id)) } else { best };
         }
-        best.map(|(_, client)| Turn {
+        best.map(|(_, client)| Slice {
             client,
-            place: (0, client),
+            position: (0, client),
             length: TICK,
             ahead: None,
         })
@@ -92,25 +92,25 @@ impl Form for Augmented {
 fn begin_rounds(least: Weight, clients: &mut [ClientState]) {
     let mut rounds = u64::MAX;
     for client in clients.iter_mut().filter(|client| client.wants()) {
-        let turn = full_turn(client.weight, least);
+        let slice = full_slice(client.weight, least);
         let left = client.kept.of_mut::<Augmented>().left;
         let short = u64::try_from(1_i64.saturating_sub(left)).unwrap_or(0);
-        rounds = rounds.min(short.div_ceil(turn.get().max(1)));
+        rounds = rounds.min(short.div_ceil(slice.get().max(1)));
     }
     if rounds == 0 {
         return;
     }
     for client in clients.iter_mut() {
-        let turn = full_turn(client.weight, least);
+        let slice = full_slice(client.weight, least);
         let own = client.kept.of_mut::<Augmented>();
-        let earned = signed(turn.saturating_mul(rounds));
-        own.left = own.left.saturating_add(earned).min(signed(turn));
+        let earned = signed(slice.saturating_mul(rounds));
+        own.left = own.left.saturating_add(earned).min(signed(slice));
     }
 }
 
 /// How much earlier a client comes that was on a processor for `cpu` of `lasted`.
-fn boost(turn: Ns, cpu: Ns, lasted: Ns) -> Ns {
-    let half = turn.get() / 2;
+fn boost(slice: Ns, cpu: Ns, lasted: Ns) -> Ns {
+    let half = slice.get() / 2;
     let length = lasted.get().max(1);
     Ns::new(crate::fair::mul_div(half, cpu.get().min(length), length))
 }

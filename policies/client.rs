@@ -8,7 +8,7 @@ use crate::units::{Ns, VTime, Weight};
 
 /// What the caller of a policy supplies; each includes all before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Sight {
+pub enum Inputs {
     /// Which clients used the GPU, and for how long.
     #[default]
     Use,
@@ -16,7 +16,7 @@ pub enum Sight {
     Waits,
     /// The state of channels at any time: [`ClientState::seen`].
     Channels,
-    /// Beside it, how long clients were on a processor: [`Seen::cpu`].
+    /// Beside it, how long clients were on a processor: [`ScanResult::cpu`].
     Cpu,
 }
 
@@ -53,7 +53,7 @@ pub struct Scan {
     /// Time since the scan before.
     pub since: Ns,
     /// Polling time per channel, as configured.
-    pub turn: Ns,
+    pub slice: Ns,
     /// Length of a free run in sampling times, as configured.
     pub ratio: u32,
     /// System virtual time before.
@@ -99,7 +99,7 @@ pub struct ClientState {
     /// Channels it has allocated. For policies that work in stages.
     pub channels: u32,
     /// What the last scan showed. For policies that work in stages.
-    pub seen: Seen,
+    pub seen: ScanResult,
     /// Its virtual time. The decision advances it.
     pub vtime: VTime,
     /// In: it was throttled during the polling phase. Out: it is throttled from now on.
@@ -113,7 +113,7 @@ pub struct ClientState {
 
 /// What a scan of the channels of a client shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct ScanResult {
     /// A channel has work that is not done: it waits or runs.
     pub pending: bool,
     /// A thread of the client sleeps because the client is throttled.
@@ -126,7 +126,7 @@ pub struct Seen {
     pub cpu: Ns,
 }
 
-impl Seen {
+impl ScanResult {
     /// All of it in one number.
     pub(crate) fn bits(self) -> u64 {
         let counts = (u64::from(self.submitted) << 32) | u64::from(self.completed);
@@ -149,7 +149,7 @@ impl ClientState {
             copied: Ns::ZERO,
             waited_to_copy: Ns::ZERO,
             channels: 0,
-            seen: Seen {
+            seen: ScanResult {
                 pending: false,
                 blocked: false,
                 submitted: 0,

@@ -18,8 +18,8 @@
 //! threads, or other processes of its group, can show that it would be.
 
 use super::credit::TICK;
-use super::token::{debt, pass_token, Debt, Form, Past, Token, Turn};
-use super::{ClientState, Policy, Rule, Sight};
+use super::token::{debt, pass_token, Debt, Form, Past, Slice, Token};
+use super::{ClientState, Inputs, Policy, Rule};
 use crate::ids::GroupId;
 use crate::units::{Ns, Weight};
 use core::cmp::Reverse;
@@ -47,15 +47,15 @@ impl AsMut<Debt> for Standing {
 impl Policy for CoScheduled {
     const NAME: &'static str = "cosched";
     const RULE: Rule<Self> = Rule::Scans(pass_token::<Self>);
-    const NEEDS: Sight = Sight::Cpu;
+    const NEEDS: Inputs = Inputs::Cpu;
     type OfClient = Standing;
     type OfGpu = Token;
 }
 
 impl Form for CoScheduled {
-    const WATCHED: bool = true;
+    const ENDS_IDLE: bool = true;
 
-    fn choose(_: &Token, _: Past, clients: &mut [ClientState]) -> Option<Turn> {
+    fn choose(_: &Token, _: Past, clients: &mut [ClientState]) -> Option<Slice> {
         pay_together(clients);
         let mut best = None;
         for client in clients.iter_mut().filter(|client| client.wants()) {
@@ -84,9 +84,9 @@ impl Form for CoScheduled {
                 own.skips = 0;
             }
         }
-        Some(Turn {
+        Some(Slice {
             client: chosen,
-            place: (0, chosen),
+            position: (0, chosen),
             length,
             ahead: None,
         })
@@ -114,9 +114,9 @@ fn value(client: &mut ClientState) -> Value {
 fn pay_together(clients: &mut [ClientState]) {
     let owed = |client: &mut ClientState| debt::<CoScheduled>(client).overuse.get() / TICK.get();
     let wanting = clients.iter_mut().filter(|client| client.wants());
-    let turns = wanting.map(owed).min().unwrap_or(0);
+    let slices = wanting.map(owed).min().unwrap_or(0);
     for client in clients.iter_mut().filter(|client| client.wants()) {
         let debt = debt::<CoScheduled>(client);
-        debt.overuse = debt.overuse.saturating_sub(TICK.saturating_mul(turns));
+        debt.overuse = debt.overuse.saturating_sub(TICK.saturating_mul(slices));
     }
 }

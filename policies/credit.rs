@@ -17,7 +17,7 @@
 //! Source: Gupta and others, Pegasus (USENIX ATC 2011), AccCredit, algorithm 1. There a holder
 //! keeps its ticks whether it uses them or not, and a call that outlasts its turn is not charged.
 
-use super::token::{pass_token, Debt, Form, Order, Past, Token, Turn, MAX_TURN};
+use super::token::{pass_token, Debt, Form, Order, Past, Slice, Token, MAX_SLICE};
 use super::{ClientState, Policy, Rule};
 use crate::units::{Ns, Weight};
 
@@ -27,8 +27,8 @@ pub(super) const TICK: Ns = Ns::from_ms(30);
 const MAX_TICKS: u32 = 64;
 /// From the largest weight to the smallest.
 pub(super) const ROUND: Order = Order {
-    place: |client| (Weight::MAX.saturating_sub(client.weight.get()), client.id),
-    turn: |client, least| full_turn(client.weight, least),
+    position: |client| (Weight::MAX.saturating_sub(client.weight.get()), client.id),
+    slice: |client, least| full_slice(client.weight, least),
 };
 
 /// Turns in proportion to weights.
@@ -42,17 +42,17 @@ impl Policy for Credit {
 }
 
 impl Form for Credit {
-    const WATCHED: bool = true;
+    const ENDS_IDLE: bool = true;
 
-    fn choose(token: &Token, _: Past, clients: &mut [ClientState]) -> Option<Turn> {
+    fn choose(token: &Token, _: Past, clients: &mut [ClientState]) -> Option<Slice> {
         ROUND.next::<Self>(token, clients)
     }
 }
 
 /// The turn of a client that owes nothing, beside others of which the smallest weight is `least`.
-pub(super) fn full_turn(weight: Weight, least: Weight) -> Ns {
+pub(super) fn full_slice(weight: Weight, least: Weight) -> Ns {
     let (weight, least) = (weight.get(), least.get().max(1));
     let ticks = weight.saturating_add(least / 2) / least;
-    let turn = TICK.saturating_mul(ticks.clamp(1, MAX_TICKS).into());
-    turn.min(MAX_TURN)
+    let slice = TICK.saturating_mul(ticks.clamp(1, MAX_TICKS).into());
+    slice.min(MAX_SLICE)
 }

@@ -19,7 +19,7 @@
 //! which `t` are its own: less than most targets.
 
 use super::credit::{ROUND, TICK};
-use super::token::{pass_token, Debt, Form, Past, Token, Turn};
+use super::token::{pass_token, Debt, Form, Past, Slice, Token};
 use super::{ClientState, Policy, Rule};
 use crate::units::{signed, Ns};
 
@@ -53,9 +53,9 @@ impl Policy for WithTargets {
 }
 
 impl Form for WithTargets {
-    const WATCHED: bool = true;
+    const ENDS_IDLE: bool = true;
 
-    fn choose(token: &Token, past: Past, clients: &mut [ClientState]) -> Option<Turn> {
+    fn choose(token: &Token, past: Past, clients: &mut [ClientState]) -> Option<Slice> {
         settle(token, past, clients);
         let mut most: Option<(i64, &ClientState)> = None;
         for client in clients.iter().filter(|client| client.wants()) {
@@ -71,10 +71,10 @@ impl Form for WithTargets {
         match most.filter(|_| !left.is_zero()) {
             Some((_, client)) => {
                 let length = TICK.min(left);
-                Some(Turn {
+                Some(Slice {
                     client: client.id,
                     // Turns in order go on from there.
-                    place: token.place,
+                    position: token.position,
                     length,
                     ahead: Some(left.saturating_sub(length)),
                 })

@@ -4,11 +4,11 @@
 
 use super::augc::Augmented;
 use super::cosched::CoScheduled;
-use super::credit::{full_turn, Credit};
+use super::credit::{full_slice, Credit};
 use super::credit_slo::WithTargets;
 use super::token::{debt, Form};
 use super::token_bench::{Bench, CLIENTS};
-use super::Seen;
+use super::ScanResult;
 use crate::units::{Ns, Weight};
 
 /// Holders of the token in a number of turns.
@@ -17,10 +17,10 @@ fn holders<const TURNS: usize>(bench: &mut Bench) -> [u64; TURNS] {
 }
 
 /// Time from each client's turns to the next ones, in ms, in a number of turns.
-fn ran(bench: &mut Bench, turns: u32) -> [u64; CLIENTS] {
+fn ran(bench: &mut Bench, slices: u32) -> [u64; CLIENTS] {
     let mut ran = [0; CLIENTS];
     let mut holder = bench.pass();
-    for _ in 0..turns {
+    for _ in 0..slices {
         let from = bench.now;
         let next = bench.pass();
         ran[holder as usize - 1] += bench.now.saturating_sub(from).get() / 1_000_000;
@@ -69,7 +69,7 @@ mod tests {
             (10_000, 1, 500),
         ] {
             let weight = |raw| Weight::new(raw).unwrap_or_default();
-            assert_eq!(full_turn(weight(own), weight(least)), Ns::from_ms(ms));
+            assert_eq!(full_slice(weight(own), weight(least)), Ns::from_ms(ms));
         }
     }
 
@@ -160,8 +160,8 @@ mod tests {
         for _ in 0..500 {
             let from = bench.now;
             let holder = bench.pass();
-            let turn = bench.now.saturating_sub(from).get() / 1_000_000;
-            since = if holder == 1 { 0 } else { since + turn };
+            let slice = bench.now.saturating_sub(from).get() / 1_000_000;
+            since = if holder == 1 { 0 } else { since + slice };
             longest = longest.max(since);
         }
         // Three turns in order, its own among them, each with nine times as long after it.
@@ -175,7 +175,7 @@ mod tests {
         while bench.pass() != 1 {}
         // It has no work any more, and loses its turn of 500 ms after three scans.
         while bench.holder() == Some(1) {
-            bench.clients[0].seen = Seen::default();
+            bench.clients[0].seen = ScanResult::default();
             bench.clients[1].seen.blocked = true;
             bench.scan();
         }
@@ -207,8 +207,8 @@ mod tests {
             bench.scan();
         }
         // Then it has a third, as the others, and not a fifth of a second first.
-        let turns: [u64; 20] = holders(&mut bench);
-        assert!(turns.iter().filter(|holder| **holder == 1).count() <= 8);
+        let slices: [u64; 20] = holders(&mut bench);
+        assert!(slices.iter().filter(|holder| **holder == 1).count() <= 8);
     }
 
     #[test]
@@ -240,9 +240,9 @@ mod tests {
     #[test]
     fn augc_takes_overuse_from_the_next_rounds() {
         let mut bench = overused::<Augmented>(Ns::from_ms(90));
-        let turns: [u64; 12] = holders(&mut bench);
+        let slices: [u64; 12] = holders(&mut bench);
         // Its turn and three more are paid.
-        let of_first = turns.iter().filter(|holder| **holder == 1).count();
+        let of_first = slices.iter().filter(|holder| **holder == 1).count();
         assert_eq!(of_first, 2);
     }
 
@@ -251,16 +251,16 @@ mod tests {
         let mut bench = Bench::weighted::<Augmented>([100, 400, 300]);
         bench.clients[1].seen.cpu = Ns::from_ms(1);
         let mut waited = [0; CLIENTS];
-        for turn in 0..400 {
+        for slice in 0..400 {
             // Clients 2 and 3 are on the processor by turns.
-            let on = 1 + turn % 2;
+            let on = 1 + slice % 2;
             bench.clients[on].seen.cpu = Ns::from_ms(1);
             bench.clients[3 - on].seen.cpu = Ns::ZERO;
             let holder = bench.pass() as usize - 1;
-            waited = waited.map(|turns| turns + 1);
+            waited = waited.map(|slices| slices + 1);
             waited[holder] = 0;
             // A round has eight turns of a tick.
-            assert!(waited.iter().all(|turns| *turns <= 12));
+            assert!(waited.iter().all(|slices| *slices <= 12));
         }
     }
 
@@ -280,16 +280,16 @@ mod tests {
     fn cosched_passes_no_client_over_more_than_eight_times() {
         let mut bench = Bench::weighted::<CoScheduled>([300, 200, 100]);
         bench.clients[0].seen.cpu = Ns::from_ms(1);
-        let turns: [u64; 100] = holders(&mut bench);
+        let slices: [u64; 100] = holders(&mut bench);
         for client in [2, 3] {
             let mut since = 0;
-            for holder in turns {
+            for holder in slices {
                 since = if holder == client { 0 } else { since + 1 };
                 // Two of them may be due at once.
                 assert!(since <= 8 + 1);
             }
         }
-        let of_first = turns.iter().filter(|holder| **holder == 1).count();
+        let of_first = slices.iter().filter(|holder| **holder == 1).count();
         assert!(of_first > 70);
     }
 }

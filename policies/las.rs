@@ -31,7 +31,7 @@
 //! starvation are open there.
 
 use super::service::{competes, for_weight, served, Attained, Loss, Patience, NORMAL};
-use super::{event, ClientState, Phase, Policy, Rule, Sight};
+use super::{event, ClientState, Inputs, Phase, Policy, Rule};
 use crate::fair::mul_div;
 use crate::units::{Ns, VTime};
 
@@ -78,7 +78,7 @@ pub struct LeastServed;
 impl Policy for LeastServed {
     const NAME: &'static str = "las";
     const RULE: Rule<Self> = Rule::Phases(Self::decide);
-    const NEEDS: Sight = Sight::Waits;
+    const NEEDS: Inputs = Inputs::Waits;
     type OfClient = Service;
     type OfGpu = Epoch;
 

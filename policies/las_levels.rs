@@ -23,7 +23,7 @@
 //! of its promotion, which starts a job at the lowest level anew, the starvation bound of `las`.
 
 use super::service::{competes, for_weight, served, Attained, Loss, Patience};
-use super::{event, ClientState, Phase, Policy, Rule, Sight};
+use super::{event, ClientState, Inputs, Phase, Policy, Rule};
 use crate::fair;
 use crate::units::{Ns, VTime, Weight};
 
@@ -69,7 +69,7 @@ pub struct Levels;
 impl Policy for Levels {
     const NAME: &'static str = "las-levels";
     const RULE: Rule<Self> = Rule::Phases(Self::decide);
-    const NEEDS: Sight = Sight::Waits;
+    const NEEDS: Inputs = Inputs::Waits;
     type OfClient = Served;
     type OfGpu = Loss;
 

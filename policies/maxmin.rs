@@ -66,7 +66,7 @@
 
 use super::demand::{Demand, Engine, Level, OfEngine};
 use super::rivals::{Rivals, NEVER};
-use super::{ClientState, Phase, Policy, Rule, Sight};
+use super::{ClientState, Inputs, Phase, Policy, Rule};
 use crate::fair::{self, mul_div, WHOLE};
 use crate::units::{Ns, VTime};
 
@@ -160,7 +160,7 @@ pub struct MaxMin;
 impl Policy for MaxMin {
     const NAME: &'static str = "maxmin";
     const RULE: Rule<Self> = Rule::Phases(Self::decide);
-    const NEEDS: Sight = Sight::Waits;
+    const NEEDS: Inputs = Inputs::Waits;
     type OfClient = Demand;
     type OfGpu = Past;
 }

@@ -55,7 +55,7 @@ mod token;
 #[cfg(any(test, loga_kunit))]
 mod token_bench;
 
-pub use client::{ClientState, Next, Phase, Scan, Seen, Sight};
+pub use client::{ClientState, Inputs, Next, Phase, Scan, ScanResult};
 pub use service::Attained;
 
 use crate::error::Error;
@@ -72,9 +72,9 @@ pub trait Policy: Sized + 'static {
     const RULE: Rule<Self>;
 
     /// What its caller has to supply. The engine refuses it where the caller cannot.
-    const NEEDS: Sight = match Self::RULE {
-        Rule::Phases(_) => Sight::Use,
-        Rule::Scans(_) => Sight::Channels,
+    const NEEDS: Inputs = match Self::RULE {
+        Rule::Phases(_) => Inputs::Use,
+        Rule::Scans(_) => Inputs::Channels,
     };
 
     /// Whether it judges by [`ClientState::runs`], which sparse accounting cannot count.
@@ -144,7 +144,7 @@ fn decide_scan<P: Keeps>(scan: &Scan, kept: &mut KeptOfGpu, clients: &mut [Clien
         .iter_mut()
         .for_each(|client| client.throttled = false);
     Next {
-        at: scan.now.saturating_add(scan.turn),
+        at: scan.now.saturating_add(scan.slice),
         t_sys: scan.t_sys,
         overdue: false,
     }
@@ -283,7 +283,7 @@ macro_rules! policies {
             }
 
             /// What its caller has to supply, see [`Policy::NEEDS`].
-            pub const fn needs(self) -> Sight {
+            pub const fn needs(self) -> Inputs {
                 match self {
                     $(PolicyKind::$kind => <$rule as Policy>::NEEDS,)+
                 }

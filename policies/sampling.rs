@@ -43,13 +43,13 @@ const MAX_FREE_RUN: Ns = Ns::from_ms(10_000);
 pub(super) enum Stage {
     /// Nothing was sampled yet: all clients run.
     #[default]
-    Fresh,
+    Start,
     /// All run, except clients that are further ahead than the lead.
     FreeRun { since: Ns },
     /// All are throttled until no channel has work; then the first turn begins.
     Drain { since: Ns },
     /// One client runs alone.
-    Turn { of: GroupId, since: Ns },
+    Slice { of: GroupId, since: Ns },
     /// All are throttled until the work of that client is done.
     Empty { of: GroupId, since: Ns },
 }
@@ -89,7 +89,7 @@ impl Sampling {
     pub(super) fn decide(scan: &Scan, season: &mut Season, clients: &mut [ClientState]) -> Next {
         let mut overdue = false;
         match season.stage {
-            Stage::Fresh => begin_season(scan, season, clients, Ns::ZERO),
+            Stage::Start => begin_season(scan, season, clients, Ns::ZERO),
             Stage::FreeRun { since } => {
                 let ran = scan.now.saturating_sub(since).min(MAX_FREE_RUN);
                 begin_season(scan, season, clients, ran);
@@ -102,12 +102,12 @@ impl Sampling {
                     charge_pending(lasting, clients);
                 }
                 if drained || overdue {
-                    return next_turn(scan, season, clients, None, overdue);
+                    return next_slice(scan, season, clients, None, overdue);
                 }
             }
-            Stage::Turn { of, since } => {
+            Stage::Slice { of, since } => {
                 observe(scan, of, clients);
-                if turn_is_over(scan, of, clients, scan.now.saturating_sub(since)) {
+                if slice_is_over(scan, of, clients, scan.now.saturating_sub(since)) {
                     throttle_all(clients);
                     let since = scan.now;
                     season.stage = Stage::Empty { of, since };
@@ -118,7 +118,7 @@ impl Sampling {
                 let drained = is_drained(clients);
                 overdue = !drained && scan.now.saturating_sub(since) >= MAX_DRAIN;
                 if drained || overdue {
-                    return next_turn(scan, season, clients, Some(of), overdue);
+                    return next_slice(scan, season, clients, Some(of), overdue);
                 }
             }
         }
@@ -182,18 +182,18 @@ fn charge_pending(lasting: Ns, clients: &mut [ClientState]) {
     }
 }
 
-fn turn_is_over(scan: &Scan, of: GroupId, clients: &[ClientState], lasting: Ns) -> bool {
+fn slice_is_over(scan: &Scan, of: GroupId, clients: &[ClientState], lasting: Ns) -> bool {
     clients
         .iter()
         .find(|client| client.id == of)
         .is_none_or(|client| {
-            let length = scan.turn.saturating_mul(client.channels.max(1).into());
+            let length = scan.slice.saturating_mul(client.channels.max(1).into());
             lasting >= length || sample(client).done >= ENOUGH
         })
 }
 
 /// Begins the next client's turn, or the free run when all clients have had theirs.
-fn next_turn(
+fn next_slice(
     scan: &Scan,
     season: &mut Season,
     clients: &mut [ClientState],
@@ -215,7 +215,7 @@ fn next_turn(
         for client in clients.iter_mut() {
             client.throttled = client.id != of;
         }
-        season.stage = Stage::Turn { of, since };
+        season.stage = Stage::Slice { of, since };
         return answer;
     }
     let sampled = scan.now.saturating_sub(season.began);

@@ -40,7 +40,7 @@ impl Bench {
         let scan = Scan {
             now: self.now,
             since: Ns::from_ms(1),
-            turn: Ns::from_ms(1),
+            slice: Ns::from_ms(1),
             ratio: 5,
             t_sys: self.t_sys,
         };
@@ -65,7 +65,7 @@ impl Bench {
     }
 
     /// From a free run to the turn of the first client.
-    fn begin_first_turn(&mut self) {
+    fn begin_first_slice(&mut self) {
         self.scan_after([0, 0]);
         self.scan_after([0, 0]);
     }
@@ -92,7 +92,7 @@ impl Bench {
     }
 
     fn is_free_run(&self) -> bool {
-        matches!(self.season.stage, Stage::Fresh | Stage::FreeRun { .. })
+        matches!(self.season.stage, Stage::Start | Stage::FreeRun { .. })
     }
 
     /// When the free run began.
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn turns_go_in_the_order_of_ids_and_the_others_are_throttled() {
         let mut bench = Bench::new();
-        bench.begin_first_turn();
+        bench.begin_first_slice();
         assert_eq!(bench.throttled(), [false, true]);
         while bench.throttled() == [false, true] {
             bench.scan_after([1, 1]);
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn turn_with_96_commands_ends_early() {
         let mut bench = Bench::new();
-        bench.begin_first_turn();
+        bench.begin_first_slice();
         let mut scans = 0;
         while bench.throttled() == [false, true] {
             bench.scan_after([32, 0]);
@@ -190,7 +190,7 @@ mod tests {
     fn client_without_channels_has_no_turn() {
         let mut bench = Bench::new();
         bench.clients[0].channels = 0;
-        bench.begin_first_turn();
+        bench.begin_first_slice();
         assert_eq!(bench.throttled(), [true, false]);
     }
 

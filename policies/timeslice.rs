@@ -19,7 +19,7 @@
 //! Source: Menychtas et al., Disengaged Scheduling for Fair, Protected Access to Fast
 //! Computational Accelerators (ASPLOS 2014), timeslice with overuse control.
 
-use super::token::{pass_token, Debt, Form, Order, Past, Token, Turn, MAX_TURN, MIN_TURN};
+use super::token::{pass_token, Debt, Form, Order, Past, Slice, Token, MAX_SLICE, MIN_SLICE};
 use super::{ClientState, Policy, Rule};
 use crate::fair::mul_div;
 use crate::units::{Ns, Weight};
@@ -28,8 +28,8 @@ use crate::units::{Ns, Weight};
 const SLICE: Ns = Ns::from_ms(30);
 /// In the order of ids.
 const ROUND: Order = Order {
-    place: |client| (0, client.id),
-    turn: |client, _| slice(client.weight),
+    position: |client| (0, client.id),
+    slice: |client, _| slice(client.weight),
 };
 
 /// One client at a time, watched during its slice.
@@ -45,9 +45,9 @@ impl Policy for Engaged {
 }
 
 impl Form for Engaged {
-    const WATCHED: bool = true;
+    const ENDS_IDLE: bool = true;
 
-    fn choose(token: &Token, _: Past, clients: &mut [ClientState]) -> Option<Turn> {
+    fn choose(token: &Token, _: Past, clients: &mut [ClientState]) -> Option<Slice> {
         ROUND.next::<Self>(token, clients)
     }
 }
@@ -60,9 +60,9 @@ impl Policy for Disengaged {
 }
 
 impl Form for Disengaged {
-    const WATCHED: bool = false;
+    const ENDS_IDLE: bool = false;
 
-    fn choose(token: &Token, _: Past, clients: &mut [ClientState]) -> Option<Turn> {
+    fn choose(token: &Token, _: Past, clients: &mut [ClientState]) -> Option<Slice> {
         ROUND.next::<Self>(token, clients)
     }
 }
@@ -71,5 +71,5 @@ impl Form for Disengaged {
 fn slice(weight: Weight) -> Ns {
     let normal = Weight::DEFAULT.get().into();
     let length = mul_div(SLICE.get(), weight.get().into(), normal);
-    Ns::new(length).clamp(MIN_TURN, MAX_TURN)
+    Ns::new(length).clamp(MIN_SLICE, MAX_SLICE)
 }

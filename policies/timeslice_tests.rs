@@ -42,7 +42,7 @@ mod tests {
         let mut bench = Bench::of::<Disengaged>();
         assert_eq!(bench.pass(), 1);
         // From here on the first has work that throttling does not stop.
-        let (mut turns, mut queued) = ([0u32; CLIENTS], 5_000u32);
+        let (mut slices, mut queued) = ([0u32; CLIENTS], 5_000u32);
         for _ in 0..40_000 {
             for client in &mut bench.clients {
                 client.seen.pending = !client.throttled || (client.id.get() == 1 && queued > 0);
@@ -52,12 +52,12 @@ mod tests {
             bench.scan();
             queued = queued.saturating_sub(1);
             if let Some(holder) = bench.holder().filter(|_| before.is_none()) {
-                turns[holder as usize - 1] += 1;
+                slices[holder as usize - 1] += 1;
             }
         }
         // It ran for five seconds: the others each have that before it is its turn again.
-        assert!(turns[0] + 100 < turns[1]);
-        assert!(turns[1].abs_diff(turns[2]) <= 1);
+        assert!(slices[0] + 100 < slices[1]);
+        assert!(slices[1].abs_diff(slices[2]) <= 1);
     }
 
     #[test]

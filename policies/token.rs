@@ -8,13 +8,13 @@
 //! of them run.
 
 use super::sampling::MAX_DRAIN;
-use super::{ClientState, Keeps, Next, Scan, Sight};
+use super::{ClientState, Inputs, Keeps, Next, Scan};
 use crate::ids::GroupId;
 use crate::units::{Ns, Weight};
 
 /// Shortest and longest turn.
-pub(super) const MIN_TURN: Ns = Ns::from_ms(1);
-pub(super) const MAX_TURN: Ns = Ns::from_ms(500);
+pub(super) const MIN_SLICE: Ns = Ns::from_ms(1);
+pub(super) const MAX_SLICE: Ns = Ns::from_ms(500);
 /// Time between scans while a turn or a drain is watched.
 pub(super) const SCAN_INTERVAL: Ns = Ns::from_ms(1);
 /// Scans without work after which a holder that is watched loses the token.
@@ -33,7 +33,7 @@ pub(super) enum Stage {
 }
 
 /// Where a client comes in a round: a number, and among equal ones its id.
-pub(super) type Place = (u32, GroupId);
+pub(super) type RoundPosition = (u32, GroupId);
 
 /// What is kept of the GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub struct Token {
     /// The client that has the token or had it last; none if all clients ran since.
     pub(super) holder: Option<GroupId>,
     /// Its place when it got the token.
-    pub(super) place: Place,
+    pub(super) position: RoundPosition,
     /// When it got the token.
     since: Ns,
     /// For a turn out of order: how long further ones may last until the next one in order.
@@ -68,9 +68,9 @@ impl AsMut<Debt> for Debt {
 
 /// The next holder, and the length of its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Turn {
+pub(super) struct Slice {
     pub(super) client: GroupId,
-    pub(super) place: Place,
+    pub(super) position: RoundPosition,
     pub(super) length: Ns,
     /// [`Token::ahead`] from then on.
     pub(super) ahead: Option<Ns>,
@@ -89,10 +89,10 @@ pub(super) struct Past {
 pub(super) trait Form: Keeps<OfGpu = Token, OfClient: AsMut<Debt>> {
     /// The holder is watched during its turn, and loses the token when it has had no work for
     /// [`IDLE_SCANS`].
-    const WATCHED: bool;
+    const ENDS_IDLE: bool;
 
     /// The next holder; none if no client wants the GPU.
-    fn choose(token: &Token, past: Past, clients: &mut [ClientState]) -> Option<Turn>;
+    fn choose(token: &Token, past: Past, clients: &mut [ClientState]) -> Option<Slice>;
 }
 
 /// The smallest weight of the clients that want the GPU, if there are any.
@@ -117,12 +117,12 @@ pub(super) fn pass_token<F: Form>(
         t_sys: scan.t_sys,
         overdue: false,
     };
-    if F::NEEDS == Sight::Cpu && token.stage != Stage::Open {
+    if F::NEEDS == Inputs::Cpu && token.stage != Stage::Open {
         note_cpu::<F>(token.holder, clients);
     }
     match token.stage {
         Stage::Runs { until, quiet } => {
-            let quiet = if F::WATCHED {
+            let quiet = if F::ENDS_IDLE {
                 quiet_scans(token.holder, quiet, clients)
             } else {
                 0
@@ -132,7 +132,7 @@ pub(super) fn pass_token<F: Form>(
                 return next;
             }
             token.stage = Stage::Runs { until, quiet };
-            if !F::WATCHED {
+            if !F::ENDS_IDLE {
                 next.at = until;
             }
         }
@@ -211,7 +211,7 @@ fn charge<F: Form>(lasting: Ns, holder: Option<GroupId>, clients: &mut [ClientSt
 /// scan again.
 fn grant<F: Form>(scan: &Scan, token: &mut Token, past: Past, clients: &mut [ClientState]) -> Ns {
     let soon = scan.now.saturating_add(SCAN_INTERVAL);
-    let Some(turn) = F::choose(token, past, clients) else {
+    let Some(slice) = F::choose(token, past, clients) else {
         clients
             .iter_mut()
             .for_each(|client| client.throttled = false);
@@ -219,17 +219,17 @@ fn grant<F: Form>(scan: &Scan, token: &mut Token, past: Past, clients: &mut [Cli
         return soon;
     };
     for client in clients.iter_mut() {
-        client.throttled = client.id != turn.client;
+        client.throttled = client.id != slice.client;
     }
-    let until = scan.now.saturating_add(turn.length).max(soon);
+    let until = scan.now.saturating_add(slice.length).max(soon);
     *token = Token {
         stage: Stage::Runs { until, quiet: 0 },
-        holder: Some(turn.client),
-        place: turn.place,
+        holder: Some(slice.client),
+        position: slice.position,
         since: scan.now,
-        ahead: turn.ahead,
+        ahead: slice.ahead,
     };
-    if F::WATCHED {
+    if F::ENDS_IDLE {
         soon
     } else {
         until
@@ -239,54 +239,59 @@ fn grant<F: Form>(scan: &Scan, token: &mut Token, past: Past, clients: &mut [Cli
 /// Which clients come one after the other.
 pub(super) struct Order {
     /// Where a client comes in a round.
-    pub(super) place: fn(&ClientState) -> Place,
+    pub(super) position: fn(&ClientState) -> RoundPosition,
     /// Its full turn, if the least weight of those that want the GPU is this one.
-    pub(super) turn: fn(&ClientState, Weight) -> Ns,
+    pub(super) slice: fn(&ClientState, Weight) -> Ns,
 }
 
 impl Order {
     /// The next client that wants the GPU, one round after the other. What it owes shortens its
     /// turn; a full turn or more skips it, and pays for one.
-    pub(super) fn next<F: Form>(&self, token: &Token, clients: &mut [ClientState]) -> Option<Turn> {
+    pub(super) fn next<F: Form>(
+        &self,
+        token: &Token,
+        clients: &mut [ClientState],
+    ) -> Option<Slice> {
         let least = least_wanting(clients)?;
         let owed = |client: &mut ClientState| {
-            let turn = (self.turn)(client, least).get().max(1);
-            debt::<F>(client).overuse.get() / turn
+            let slice = (self.slice)(client, least).get().max(1);
+            debt::<F>(client).overuse.get() / slice
         };
         // When all owe turns, as many rounds are skipped as the least of them owes.
         let wanting = clients.iter_mut().filter(|client| client.wants());
         let rounds = wanting.map(owed).min()?;
-        let pay = |client: &mut ClientState, turns: u64| {
-            let paid = (self.turn)(client, least).saturating_mul(turns);
+        let pay = |client: &mut ClientState, slices: u64| {
+            let paid = (self.slice)(client, least).saturating_mul(slices);
             let debt = debt::<F>(client);
             debt.overuse = debt.overuse.saturating_sub(paid);
         };
-        let (mut first, mut later): (Option<Place>, Option<Place>) = (None, None);
-        let after_last = |place: Place| token.holder.is_none() || place > token.place;
+        let (mut first, mut later): (Option<RoundPosition>, Option<RoundPosition>) = (None, None);
+        let after_last =
+            |position: RoundPosition| token.holder.is_none() || position > token.position;
         for client in clients.iter_mut().filter(|client| client.wants()) {
             pay(client, rounds);
-            let place = (self.place)(client);
-            let full = (self.turn)(client, least);
+            let position = (self.position)(client);
+            let full = (self.slice)(client, least);
             if debt::<F>(client).overuse >= full {
                 continue;
             }
-            first = Some(first.map_or(place, |first| first.min(place)));
-            if after_last(place) {
-                later = Some(later.map_or(place, |later| later.min(place)));
+            first = Some(first.map_or(position, |first| first.min(position)));
+            if after_last(position) {
+                later = Some(later.map_or(position, |later| later.min(position)));
             }
         }
         let (wrapped, chosen) = (later.is_none(), later.or(first)?);
         let mut found = None;
         for client in clients.iter_mut().filter(|client| client.wants()) {
-            let place = (self.place)(client);
-            let passed =
-                (after_last(place) && (wrapped || place < chosen)) || (wrapped && place < chosen);
-            if place == chosen {
-                let full = (self.turn)(client, least);
+            let position = (self.position)(client);
+            let passed = (after_last(position) && (wrapped || position < chosen))
+                || (wrapped && position < chosen);
+            if position == chosen {
+                let full = (self.slice)(client, least);
                 let overuse = core::mem::take(&mut debt::<F>(client).overuse);
-                found = Some(Turn {
+                found = Some(Slice {
                     client: client.id,
-                    place,
+                    position,
                     length: full.saturating_sub(overuse),
                     ahead: None,
                 });

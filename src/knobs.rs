@@ -14,7 +14,7 @@ use crate::engaged::MAX_LINGER;
 use crate::error::Error;
 use crate::names::{named, Kind, Value};
 use crate::policies::dispatch::DispatcherKind;
-use crate::policies::{PolicyKind, Sight};
+use crate::policies::{Inputs, PolicyKind};
 use crate::regs::Source;
 use crate::share::{GroupBy, MAX_LEVELS};
 use core::fmt;
@@ -167,7 +167,7 @@ macro_rules! knobs {
         pub struct Config {
             $(#[doc = $about] pub $name: $type,)+
             /// What the caller supplies of what policies need.
-            pub sight: Sight,
+            pub inputs: Inputs,
         }
 
         /// All knobs, in the order of their numbers.
@@ -192,7 +192,7 @@ macro_rules! knobs {
             fn unset() -> Self {
                 Self {
                     $($name: Value::FIRST,)+
-                    sight: Sight::Cpu,
+                    inputs: Inputs::Cpu,
                 }
             }
         }

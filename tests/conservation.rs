@@ -163,7 +163,7 @@ impl Books {
             let mut now = begin;
             for (step, word) in looks {
                 now = now.saturating_add(Ns::new(*step)).min(Ns::new(end));
-                self.copies.look(&Word(*word), || now);
+                self.copies.poll(&Word(*word), || now);
             }
             self.copies.end(Ns::new(end));
         }

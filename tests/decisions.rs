@@ -5,7 +5,7 @@
 
 use loga::account::PhaseTotals;
 use loga::engine::{
-    Action, Config, Engine, Fallback, KeptOfGpu, Phase, Scale, Sight, Wake, MAX_LATE,
+    Action, Config, Engine, Fallback, Inputs, KeptOfGpu, Phase, Scale, Wake, MAX_LATE,
 };
 use loga::fair::estimate;
 use loga::ids::GroupId;
@@ -51,7 +51,7 @@ fn config(policy: PolicyKind, enforce: bool) -> Config {
     Config {
         policy,
         enforce,
-        sight: Sight::Channels,
+        inputs: Inputs::Channels,
         scale: Some(Scale::Channels),
         ..Config::paper()
     }

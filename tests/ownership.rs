@@ -9,11 +9,11 @@
 //! RM that gives each page to one process at a time and frees it when the control file is closed,
 //! which outlives its process if another one holds it; channels that are disabled; files that are
 //! prepared, inherited and passed on; and mappings with and without page-table entries. The steps
-//! are those of `src/glue/gpu/holdings.rs`.
+//! are those of `src/glue/gpu/submission_pages.rs`.
 
 use loga::account::{EngineKind, Slot};
 use loga::ids::{Chid, ClientId};
-use loga::track::pages::{Claim, Page, Pages, MAX_PAGES, SLOTS};
+use loga::track::pages::{Page, PageClaim, Pages, MAX_PAGES, SLOTS};
 use loga::units::Ns;
 use loga::Vectors;
 use proptest::prelude::*;
@@ -166,7 +166,7 @@ impl World {
     }
 
     /// Removes the entries of the mappings of a gate, as turning a shut gate does.
-    fn turn(&mut self, gate: u32) {
+    fn apply(&mut self, gate: u32) {
         if self.shut[gate as usize] {
             let own = self
                 .mappings
@@ -214,7 +214,7 @@ impl World {
         let at = self.client(claimant);
         let owner = self.clients[at].id;
         let fresh = self.shut.len() as u32;
-        let claim = Claim { owner, at, proven };
+        let claim = PageClaim { owner, at, proven };
         let claimed = self.pages.map(file.page, &claim, fresh).expect("room");
         self.shut.push(false);
         self.read_channels(file.page);
@@ -226,7 +226,7 @@ impl World {
         }
         self.shut[gate as usize] = self.clients[at].throttled;
         if claimed.moved {
-            self.turn(gate);
+            self.apply(gate);
         }
         self.mappings.push(Mapping {
             page: file.page,
@@ -256,7 +256,7 @@ impl World {
             let gates: Vec<u32> = own.filter_map(|page| page.gate().copied()).collect();
             for gate in gates {
                 self.shut[gate as usize] = holds;
-                self.turn(gate);
+                self.apply(gate);
             }
         }
     }

@@ -3,7 +3,7 @@
 //! Property: waits estimated from samples agree with the waits themselves, whatever the
 //! clients do.
 
-use loga::account::waits::{Waits, Watched};
+use loga::account::waits::{SampledClient, Waits};
 use loga::ids::{Chid, ClientId};
 use loga::regs::{Occupant, Work};
 use loga::units::Ns;
@@ -112,13 +112,13 @@ impl Gpu {
 fn poll(gpu: &mut Gpu, seed: u64) -> Vec<(u64, u32)> {
     let count = gpu.clients.len();
     let storage = (
-        vec![Watched::default(); count],
+        vec![SampledClient::default(); count],
         vec![Chid::from_bits(0); count * usize::from(CHANNELS)],
     );
     let mut waits = Waits::<loga::Vectors>::new(storage.0, storage.1, seed);
     let owner = |chid: u16| ClientId::new(u64::from(chid / CHANNELS));
     let channels = 0..count as u16 * CHANNELS;
-    assert!(waits.watch(
+    assert!(waits.sample(
         (0..count as u64).map(ClientId::new),
         channels.map(|chid| (owner(chid), Chid::from_bits(chid.into()))),
     ));

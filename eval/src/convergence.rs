@@ -10,7 +10,7 @@
 //! division or more.
 
 use crate::ideal::{IdealGpu, Process};
-use loga::engine::{Config, Scale, Sight, MIN_ACTIVE};
+use loga::engine::{Config, Inputs, Scale, MIN_ACTIVE};
 use loga::error::Error;
 use loga::policies::PolicyKind;
 use loga::share::GroupBy;
@@ -82,7 +82,7 @@ pub fn one(
         scale: Some(scale),
         randomize: true,
         enforce: true,
-        sight: Sight::Cpu,
+        inputs: Inputs::Cpu,
         ..Config::paper()
     };
     let mut machine = IdealGpu::new(&processes, config, GroupBy::Process)?;

@@ -224,12 +224,12 @@ impl IdealGpu {
     }
 
     /// Notes from now on which process has the GPU.
-    pub fn watch(&mut self) {
+    pub fn record(&mut self) {
         self.world.machine.board.intervals = Some(Vec::new());
     }
 
     /// From when on which process had the GPU, or none.
-    pub fn watched(&self) -> Vec<(Ns, Option<usize>)> {
+    pub fn recorded(&self) -> Vec<(Ns, Option<usize>)> {
         let mut spans: Vec<(Ns, Option<usize>)> = Vec::new();
         let mut note = |at: u64, client| {
             match spans.last_mut() {

@@ -118,7 +118,7 @@ pub fn run(name: &str, scenario: &Streams, against: Option<Chooser>) -> Result<R
     let streams: Vec<_> = scenario.streams.iter().enumerate().map(row).collect();
     let speedups: Option<Vec<_>> = streams.iter().map(|row| row.speedup).collect();
     let speeds: Vec<_> = streams.iter().map(|row| 1.0 / row.slowdown).collect();
-    let gpu = |((gpu, place), programs): ((usize, &crate::arrivals::Place), usize)| Chosen {
+    let gpu = |((gpu, place), programs): ((usize, &crate::arrivals::PoolGpu), usize)| Chosen {
         node: scenario.nodes[place.node].clone(),
         gpu,
         programs,

@@ -6,7 +6,7 @@ use crate::ideal::{IdealGpu, Process};
 use crate::mixes::{self, Load, Mix};
 use clap::Args;
 use loga::account::Accounting;
-use loga::engine::{Config, Scale, Sight};
+use loga::engine::{Config, Inputs, Scale};
 use loga::error::Error;
 use loga::policies::PolicyKind;
 use loga::share::{Change, GroupBy};
@@ -136,7 +136,7 @@ pub fn table(settings: Settings) -> Result<Table, Error> {
                 }),
                 ratio: settings.ratio,
                 policy,
-                sight: Sight::Cpu,
+                inputs: Inputs::Cpu,
                 enforce: true,
                 ..Config::paper()
             };

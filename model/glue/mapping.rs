@@ -6,7 +6,7 @@
 //!   refills the whole mapping (470 `nvidia/nv-mmap.c`).
 //! - 340: the offset is the physical address; there is no fault handler (340 `nv-mmap.c`).
 
-use super::opened::{self, Private, Target};
+use super::opened::{self, MapTarget, Private};
 use super::params::Branch;
 use super::{params, stand, Stand, PAGE};
 use crate::gpu::regs;
@@ -122,7 +122,7 @@ unsafe fn map(stand: &Stand, private: &Private, vma: *mut bindings::vm_area_stru
         target
     };
     match target {
-        Target::Memory(memory, offset, _) => {
+        MapTarget::Memory(memory, offset, _) => {
             if branch == Branch::B340 {
                 // SAFETY: The caller's promise. `remap_vmalloc_range` wants no page offset left.
                 unsafe { (*vma).vm_pgoff = 0 };
@@ -130,7 +130,7 @@ unsafe fn map(stand: &Stand, private: &Private, vma: *mut bindings::vm_area_stru
             // SAFETY: The caller's promise.
             unsafe { memory.map(vma, offset) }
         }
-        Target::Card(physical, _) => {
+        MapTarget::Card(physical, _) => {
             let operations = match branch {
                 Branch::B340 => &raw const CARD_OPERATIONS_340.0,
                 Branch::B470 | Branch::B550 => &raw const CARD_OPERATIONS.0,
@@ -153,12 +153,12 @@ unsafe fn map(stand: &Stand, private: &Private, vma: *mut bindings::vm_area_stru
 }
 
 /// What 340 finds at a physical address: USERD pages of the caller, or its system memory.
-fn target_340(stand: &Stand, private: &Private, physical: u64, length: u64) -> Result<Target> {
+fn target_340(stand: &Stand, private: &Private, physical: u64, length: u64) -> Result<MapTarget> {
     let pid = kernel::current!().group_leader().pid();
     if private.control {
         let mut cards = stand.cards.iter();
         let memory = cards.find_map(|card| card.rm.lock().memory_at(pid, physical));
-        return Ok(Target::Memory(memory.ok_or(EINVAL)?, 0, length));
+        return Ok(MapTarget::Memory(memory.ok_or(EINVAL)?, 0, length));
     }
     let card = stand.cards.get(private.gpu).ok_or(ENODEV)?;
     let rm = card.rm.lock();
@@ -175,7 +175,7 @@ fn target_340(stand: &Stand, private: &Private, physical: u64, length: u64) -> R
     {
         return Err(EINVAL);
     }
-    Ok(Target::Card(physical, length))
+    Ok(MapTarget::Card(physical, length))
 }
 
 /// Refills the whole mapping, as `nvidia_fault` of 470 does.
@@ -190,7 +190,7 @@ unsafe extern "C" fn fault(vmf: *mut bindings::vm_fault) -> bindings::vm_fault_t
         unsafe { (opened::private((*vma).vm_file), extent(vma)) };
     let target = private.and_then(|private| private.target.lock().clone());
     // A private writable mapping must not get pages this way: the kernel checks with BUG_ON.
-    let (Some(Target::Card(physical, mapped)), 0, false) = (target, page_offset, cow) else {
+    let (Some(MapTarget::Card(physical, mapped)), 0, false) = (target, page_offset, cow) else {
         return bindings::vm_fault_reason_VM_FAULT_SIGBUS;
     };
     for offset in (0..length.min(mapped)).step_by(PAGE as usize) {

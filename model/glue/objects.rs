@@ -3,7 +3,7 @@
 //! The calls about objects: allocate, free, control, map.
 
 use super::ioctl::Call;
-use super::opened::{process_has_gpu_open, Target};
+use super::opened::{process_has_gpu_open, MapTarget};
 use super::params::Branch;
 use super::rm::{set, Kind, Outcome};
 use super::{pci, Card, PAGE};
@@ -202,7 +202,7 @@ impl Call<'_> {
                         }
                         let linear = memory.physical() + data.offset;
                         Ok((
-                            Target::Memory(memory.clone(), data.offset, length),
+                            MapTarget::Memory(memory.clone(), data.offset, length),
                             true,
                             linear,
                         ))
@@ -213,7 +213,7 @@ impl Call<'_> {
                         }
                         let userd = machine.at.bar1 + machine.at.userd;
                         let linear = userd + u64::from(chid.0) * submit::USERD_SLOT;
-                        Ok((Target::Card(linear & !(PAGE - 1), PAGE), false, linear))
+                        Ok((MapTarget::Card(linear & !(PAGE - 1), PAGE), false, linear))
                     }
                     _ => Err(status::INVALID_OBJECT_HANDLE),
                 }

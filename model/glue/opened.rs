@@ -19,18 +19,18 @@ pub(super) static OWN: AtomicPtr<bindings::file_operations> = AtomicPtr::new(cor
 
 /// What MAP_MEMORY attached to a file.
 #[derive(Clone)]
-pub enum Target {
+pub enum MapTarget {
     /// System memory from an offset on.
     Memory(Arc<Memory>, u64, u64),
     /// Uncached pages of the card: physical address and length.
     Card(u64, u64),
 }
 
-impl Target {
+impl MapTarget {
     /// Bytes.
     pub(super) fn length(&self) -> u64 {
         match self {
-            Target::Memory(_, _, length) | Target::Card(_, length) => *length,
+            MapTarget::Memory(_, _, length) | MapTarget::Card(_, length) => *length,
         }
     }
 }
@@ -52,7 +52,7 @@ pub struct Private {
     pub id: u64,
     /// What mmap will map; set once (470) by MAP_MEMORY.
     #[pin]
-    pub target: Mutex<Option<Target>>,
+    pub target: Mutex<Option<MapTarget>>,
     /// Completions for this file.
     pub listener: Arc<Listener>,
     /// Address space of the file's mappings (470 and later, GPU files).

@@ -2,7 +2,7 @@
 
 //! Module parameters; `shim.c` declares them.
 
-use crate::gpu::chip::Identity;
+use crate::gpu::chip::ChipIdentity;
 use crate::gpu::Timing;
 use core::sync::atomic::{AtomicU32, Ordering};
 use kernel::prelude::*;
@@ -78,7 +78,7 @@ pub struct Params {
     /// PCI device id.
     pub device: u16,
     /// The chip that the cards say they are.
-    pub identity: Identity,
+    pub identity: ChipIdentity,
 }
 
 impl Params {
@@ -142,19 +142,19 @@ impl Params {
 }
 
 /// The PCI device id and what the identifying registers read.
-fn identity() -> Result<(u16, Identity)> {
+fn identity() -> Result<(u16, ChipIdentity)> {
     let device = value(&loga_model_device);
     let (boot_0, boot_42) = (value(&loga_model_boot_0), value(&loga_model_boot_42));
     let Ok(id) = u16::try_from(device) else {
         pr_err!("device must be a PCI device id, 0 to 0xffff, not {device:#x}\n");
         return Err(EINVAL);
     };
-    let known = Identity::of_device(id);
+    let known = ChipIdentity::of_device(id);
     if known.is_none() && (boot_0 == 0 || boot_42 == 0) {
         pr_err!("device={id:#x} is not known: give boot_0 and boot_42 too\n");
         return Err(EINVAL);
     }
-    let mut identity = known.unwrap_or(Identity::GK110B);
+    let mut identity = known.unwrap_or(ChipIdentity::GK110B);
     if boot_0 != 0 {
         identity.boot_0 = boot_0;
     }

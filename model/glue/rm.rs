@@ -53,7 +53,7 @@ struct Object {
     kind: Kind,
 }
 
-pub(super) struct Client {
+pub(super) struct RmClient {
     handle: u32,
     file: u64,
     pub(super) pid: i32,
@@ -85,7 +85,7 @@ pub fn set(to: &mut u32, outcome: Outcome) {
 
 /// Clients and channel ids.
 pub struct Rm {
-    clients: KVec<Client>,
+    clients: KVec<RmClient>,
     /// By channel id.
     pub(super) slots: KVVec<Slot>,
     /// TSGs that are in use, by number.
@@ -125,7 +125,7 @@ impl Rm {
         let space = machine
             .add_space(space)
             .map_err(|_| status::INSUFFICIENT_RESOURCES)?;
-        let client = Client {
+        let client = RmClient {
             handle,
             file: caller.file,
             pid: caller.pid,
@@ -297,7 +297,7 @@ impl Rm {
     }
 
     fn position(&self, caller: Caller, root: u32) -> Outcome<usize> {
-        let mine = |client: &Client| {
+        let mine = |client: &RmClient| {
             client.handle == root && (client.file == caller.file || client.pid == caller.pid)
         };
         self.clients
@@ -306,7 +306,7 @@ impl Rm {
             .ok_or(status::INVALID_CLIENT)
     }
 
-    pub(super) fn client(&mut self, caller: Caller, root: u32) -> Outcome<&mut Client> {
+    pub(super) fn client(&mut self, caller: Caller, root: u32) -> Outcome<&mut RmClient> {
         let position = self.position(caller, root)?;
         // PANIC: `position` is an index of the vector.
         Ok(&mut self.clients[position])

@@ -9,7 +9,7 @@ use super::regs;
 
 /// What the identifying registers read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Identity {
+pub struct ChipIdentity {
     /// PMC_BOOT_0.
     pub boot_0: u32,
     /// PMC_BOOT_42.
@@ -18,7 +18,7 @@ pub struct Identity {
     pub channels: u32,
 }
 
-impl Identity {
+impl ChipIdentity {
     /// GK110B revision A1, the chip that the state machine imitates.
     pub const GK110B: Self = Self {
         boot_0: regs::PMC_BOOT_0_GK110B,
@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn device_of_a_known_card_gives_its_chip() {
-        let boot_0 = |device| Identity::of_device(device).map(|chip| chip.boot_0 >> 20 & 0x1ff);
+        let boot_0 = |device| ChipIdentity::of_device(device).map(|chip| chip.boot_0 >> 20 & 0x1ff);
         assert_eq!(boot_0(0x100c), Some(0xf1));
         assert_eq!(boot_0(0x13c2), Some(0x124));
         assert_eq!(boot_0(0x1234), None);

@@ -9,7 +9,7 @@ use super::{regs, Chid, Context, Kind};
 
 /// What an engine does, and until when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum Activity {
     /// Nothing.
     Idle,
     /// Saves the resident context.
@@ -25,7 +25,7 @@ pub(super) enum Phase {
 /// One engine.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Engine {
-    pub(super) phase: Phase,
+    pub(super) phase: Activity,
     /// What the status word shows, for the record: the channel, and run or switch.
     pub(super) shown: Option<(Chid, Kind)>,
     /// When it began to show that.
@@ -50,7 +50,7 @@ impl Engine {
     /// An idle engine without a context.
     pub(super) const fn new() -> Self {
         Self {
-            phase: Phase::Idle,
+            phase: Activity::Idle,
             shown: None,
             since: 0,
             resident: None,
@@ -66,8 +66,10 @@ impl Engine {
     /// When the current phase ends; `None` when idle.
     pub(super) fn deadline(&self) -> Option<u64> {
         match self.phase {
-            Phase::Idle => None,
-            Phase::Save(at) | Phase::Switch(at) | Phase::Load(at) | Phase::Run(at) => Some(at),
+            Activity::Idle => None,
+            Activity::Save(at) | Activity::Switch(at) | Activity::Load(at) | Activity::Run(at) => {
+                Some(at)
+            }
         }
     }
 
@@ -86,31 +88,33 @@ impl Engine {
         };
         let next = id(self.next) << regs::STATUS_NEXT_SHIFT;
         match self.phase {
-            Phase::Idle if self.resident.is_none() => 0,
-            Phase::Idle => regs::STATUS_CTX_VALID | id(self.resident),
-            Phase::Save(_) => regs::STATUS_BUSY | regs::STATUS_CTX_SAVE | id(self.resident),
-            Phase::Switch(_) => {
+            Activity::Idle if self.resident.is_none() => 0,
+            Activity::Idle => regs::STATUS_CTX_VALID | id(self.resident),
+            Activity::Save(_) => regs::STATUS_BUSY | regs::STATUS_CTX_SAVE | id(self.resident),
+            Activity::Switch(_) => {
                 regs::STATUS_BUSY | regs::STATUS_CTX_SWITCH | id(self.resident) | next
             }
-            Phase::Load(_) => regs::STATUS_BUSY | regs::STATUS_CTX_LOAD | id(self.resident) | next,
-            Phase::Run(_) => regs::STATUS_BUSY | regs::STATUS_CTX_VALID | id(self.resident),
+            Activity::Load(_) => {
+                regs::STATUS_BUSY | regs::STATUS_CTX_LOAD | id(self.resident) | next
+            }
+            Activity::Run(_) => regs::STATUS_BUSY | regs::STATUS_CTX_VALID | id(self.resident),
         }
     }
 
     /// The channel that the status word charges, and for what.
     pub(super) fn shows(&self) -> Option<(Chid, Kind)> {
         let (context, kind) = match self.phase {
-            Phase::Idle => return None,
-            Phase::Save(_) => (self.resident, Kind::Switch),
-            Phase::Switch(_) | Phase::Load(_) => (self.next, Kind::Switch),
-            Phase::Run(_) => (self.resident, Kind::Run),
+            Activity::Idle => return None,
+            Activity::Save(_) => (self.resident, Kind::Switch),
+            Activity::Switch(_) | Activity::Load(_) => (self.next, Kind::Switch),
+            Activity::Run(_) => (self.resident, Kind::Run),
         };
         context.map(|(_, chid)| (chid, kind))
     }
 
     /// Whether the context switch microcontroller is loading the next context.
     pub(super) fn loading(&self) -> bool {
-        matches!(self.phase, Phase::Switch(_) | Phase::Load(_))
+        matches!(self.phase, Activity::Switch(_) | Activity::Load(_))
     }
 
     /// The channel of the context that the microcontroller points at.

@@ -3,7 +3,7 @@
 //! What the engines do: the transitions of the commands and switches of `engine`.
 
 use super::channel::Status;
-use super::engine::Phase;
+use super::engine::Activity;
 use super::fetch::Fetched;
 use super::{regs, Bus, Channel, Chid, Context, Gpu, Interval, ENGINE_INDEX, GR};
 use core::ops::DerefMut;
@@ -20,34 +20,34 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
         let planned = deadline.unwrap_or(now);
         let third = self.timing.switch_ns / 3;
         match self.engines[engine].phase {
-            Phase::Idle => {}
-            Phase::Save(_) => {
+            Activity::Idle => {}
+            Activity::Save(_) => {
                 self.engines[engine].resident_saved();
                 if self.engines[engine].next.is_some() {
                     let end = planned.saturating_add(third);
                     let left = end.saturating_sub(bus.clock(now));
-                    self.enter(engine, Phase::Switch, left, now, bus);
+                    self.enter(engine, Activity::Switch, left, now, bus);
                     return true;
                 }
-                self.enter(engine, |_| Phase::Idle, 0, now, bus);
+                self.enter(engine, |_| Activity::Idle, 0, now, bus);
             }
-            Phase::Switch(_) => {
+            Activity::Switch(_) => {
                 // The interval goes on: the status word names the same channel while loading.
                 let load = self.timing.switch_ns - 2 * third;
-                self.engines[engine].phase = Phase::Load(planned.saturating_add(load));
+                self.engines[engine].phase = Activity::Load(planned.saturating_add(load));
                 self.publish_engine(engine, bus);
                 return true;
             }
-            Phase::Load(_) => {
+            Activity::Load(_) => {
                 self.loaded(engine, now);
                 if self.go_on(engine, now, bus) {
                     return true;
                 }
-                self.enter(engine, |_| Phase::Idle, 0, now, bus);
+                self.enter(engine, |_| Activity::Idle, 0, now, bus);
             }
-            Phase::Run(_) => {
+            Activity::Run(_) => {
                 // Shown before its effects, which take the host some time.
-                self.enter(engine, |_| Phase::Idle, 0, now, bus);
+                self.enter(engine, |_| Activity::Idle, 0, now, bus);
                 self.complete(engine, bus);
             }
         }
@@ -130,7 +130,7 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
         // The request stays visible until the context is saved.
         self.engines[engine].preempt = Some(context);
         let save = self.timing.switch_ns / 3;
-        self.enter(engine, Phase::Save, save, now, bus);
+        self.enter(engine, Activity::Save, save, now, bus);
         true
     }
 
@@ -156,10 +156,10 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
             if self.timing.switch_ns != 0 {
                 let third = self.timing.switch_ns / 3;
                 match resident {
-                    Some(_) => self.enter(engine, Phase::Save, third, now, bus),
+                    Some(_) => self.enter(engine, Activity::Save, third, now, bus),
                     None => {
                         let load = self.timing.switch_ns - 2 * third;
-                        self.enter(engine, Phase::Load, load, now, bus);
+                        self.enter(engine, Activity::Load, load, now, bus);
                     }
                 }
                 return true;
@@ -173,7 +173,7 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
         if let Some(channel) = self.channels.get_mut(usize::from(chid.0)) {
             channel.status = Status::OnPbdmaAndEngine;
         }
-        self.enter(engine, Phase::Run, duration, now, bus);
+        self.enter(engine, Activity::Run, duration, now, bus);
         true
     }
 
@@ -185,7 +185,7 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
     fn enter<B: Bus>(
         &mut self,
         engine: usize,
-        phase: fn(u64) -> Phase,
+        phase: fn(u64) -> Activity,
         length: u64,
         now: u64,
         bus: &mut B,

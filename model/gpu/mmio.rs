@@ -3,7 +3,7 @@
 //! Register reads and writes.
 
 use super::channel::{Fetch, Status};
-use super::chip::Identity;
+use super::chip::ChipIdentity;
 use super::{regs, Bus, Channel, Chid, Context, Gpu, ENGINES, ENGINE_INDEX, GR};
 use crate::rm::submit;
 use core::ops::DerefMut;
@@ -11,7 +11,7 @@ use core::ops::DerefMut;
 /// Registers that only keep what was written, or collect events.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stored {
-    pub(super) identity: Identity,
+    pub(super) identity: ChipIdentity,
     pmc_enable: u32,
     userd_base: u32,
     intr: u32,
@@ -31,7 +31,7 @@ impl Stored {
     /// Values after reset.
     pub(super) const fn new() -> Self {
         Self {
-            identity: Identity::GK110B,
+            identity: ChipIdentity::GK110B,
             pmc_enable: 0,
             userd_base: 0,
             intr: 0,

@@ -95,7 +95,7 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
     }
 
     /// Gives the card the identity of another chip.
-    pub fn identify(&mut self, identity: chip::Identity) {
+    pub fn identify(&mut self, identity: chip::ChipIdentity) {
         self.stored.identity = identity;
     }
 

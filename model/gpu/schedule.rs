@@ -3,7 +3,7 @@
 //! Which command an engine executes next, and how it is found.
 
 use super::channel::Status;
-use super::engine::Phase;
+use super::engine::Activity;
 use super::fetch::Fetched;
 use super::{Bus, Channel, Chid, Context, Gpu, SNOOP_MARGIN_NS};
 use core::ops::DerefMut;
@@ -66,7 +66,7 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
     /// Scans for the next commands while one runs. During a short one mostly only the recently
     /// active channels are scanned, so that it does not end late.
     pub(super) fn scan_ahead<B: Bus>(&mut self, engine: usize, bus: &mut B) {
-        let Phase::Run(end) = self.engines[engine].phase else {
+        let Activity::Run(end) = self.engines[engine].phase else {
             return;
         };
         if self.timing.doorbell_ns == 0 {
@@ -188,7 +188,7 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
     /// found; true if there is more to fetch before it.
     pub(super) fn scan_channel<B: Bus>(&mut self, chid: Chid, engine: usize, bus: &mut B) -> bool {
         let state = &self.engines[engine];
-        let runs = matches!(state.phase, Phase::Run(_))
+        let runs = matches!(state.phase, Activity::Run(_))
             && state.resident.is_some_and(|(_, running)| running == chid);
         if runs {
             return false;

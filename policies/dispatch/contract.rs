@@ -5,7 +5,8 @@
 
 use super::DispatcherKind;
 use crate::engaged::{
-    Client, Kind, Mode, Prio, Record, Setting, Step, Terms, Turns, HT_DEPTH, MAX_GRANT, RECORDS,
+    Client, Kind, Mode, Prio, Record, Setting, Step, Submissions, Terms, HT_DEPTH, MAX_GRANT,
+    RECORDS,
 };
 use crate::units::Ns;
 use crate::Vectors;
@@ -39,8 +40,8 @@ struct Actor {
 }
 
 /// A random history with one engine.
-struct History {
-    turns: Turns<Vectors>,
+struct RandomHistory {
+    submissions: Submissions<Vectors>,
     actors: [Actor; CLIENTS],
     random: Random,
     now: Ns,
@@ -56,21 +57,21 @@ struct History {
 
 /// The first thing that a random history breaks, if it breaks something.
 pub(super) fn run(kind: DispatcherKind, seed: u64) -> Option<String> {
-    History::of(kind, seed).broken
+    RandomHistory::of(kind, seed).broken
 }
 
 /// The grants of a random history.
 pub(super) fn trace(kind: DispatcherKind, seed: u64) -> Vec<usize> {
-    History::of(kind, seed).grants
+    RandomHistory::of(kind, seed).grants
 }
 
-impl History {
+impl RandomHistory {
     fn of(kind: DispatcherKind, seed: u64) -> Self {
         let reserves = std::vec![None; 4];
         let vacant = || Client::vacant(std::vec![Record::default(); RECORDS]);
         let clients = (0..CLIENTS).map(|_| vacant()).collect();
         let mut history = Self {
-            turns: Turns::new(kind, clients, reserves),
+            submissions: Submissions::new(kind, clients, reserves),
             actors: Default::default(),
             random: Random(crate::random::XorShift::new(seed)),
             now: Ns::ZERO,
@@ -81,12 +82,12 @@ impl History {
             broken: None,
         };
         let adapts = history.random.below(2) == 0;
-        history.turns.set_linger(Ns::from_us(400), adapts);
+        history.submissions.set_linger(Ns::from_us(400), adapts);
         for kind in [Kind::Pe, Kind::Ae, Kind::Cbs] {
             let capacity = Ns::from_us(500 + history.random.below(2000));
             let period = Ns::from_us(5000 + history.random.below(20_000));
             let terms = Terms::new(kind, capacity, period).unwrap();
-            history.turns.promise(Ns::ZERO, terms).unwrap();
+            history.submissions.promise(Ns::ZERO, terms).unwrap();
         }
         for _ in 0..EVENTS {
             history.event();
@@ -113,7 +114,7 @@ impl History {
         // Timers are kept.
         while let Some(at) = self.timer.filter(|at| *at <= then) {
             self.now = self.now.max(at);
-            let step = self.turns.timer(self.now);
+            let step = self.submissions.timer(self.now);
             self.follow(step);
         }
         self.now = then;
@@ -122,37 +123,37 @@ impl History {
         let step = match (self.random.below(40), actor) {
             (_, Actor { present: false, .. }) => {
                 let setting = self.setting();
-                let room = self.turns.join(setting).is_some();
+                let room = self.submissions.join(setting).is_some();
                 self.expect(room, "there is no room");
-                // Places are given in order.
-                let place = self.actors.iter().position(|actor| !actor.present);
-                self.actors[place.unwrap()].present = true;
+                // Positions are given in order.
+                let index = self.actors.iter().position(|actor| !actor.present);
+                self.actors[index.unwrap()].present = true;
                 return;
             }
             (0, _) => {
                 self.actors[at] = Actor::default();
-                self.turns.left(self.now, at)
+                self.submissions.left(self.now, at)
             }
             (1, Actor { waits: true, .. }) => {
                 self.waits_no_longer(at);
-                self.turns.withdrawn(self.now, at)
+                self.submissions.withdrawn(self.now, at)
             }
             (2, Actor { in_flight: 1.., .. }) => {
                 self.ended(at);
-                self.turns.returned(self.now, at)
+                self.submissions.returned(self.now, at)
             }
             (6, _) => {
                 self.protected = !self.protected;
-                self.turns.protected(self.now, self.protected)
+                self.submissions.protected(self.now, self.protected)
             }
             (3..6, _) => {
                 let setting = self.setting();
-                self.turns.set(self.now, at, setting)
+                self.submissions.set(self.now, at, setting)
             }
             (_, Actor { waits: false, .. }) if self.random.below(2) == 0 => {
                 self.actors[at].waits = true;
                 self.actors[at].since = self.now;
-                self.turns.arrive(self.now, at)
+                self.submissions.arrive(self.now, at)
             }
             _ => {
                 let holder = (0..CLIENTS).find(|at| self.actors[*at].in_flight > 0);
@@ -165,7 +166,7 @@ impl History {
                     2_000
                 };
                 let used = Ns::from_us(self.random.below(most));
-                self.turns.completed(self.now, holder, used)
+                self.submissions.completed(self.now, holder, used)
             }
         };
         self.follow(step);
@@ -185,7 +186,7 @@ impl History {
             let actor = self.actors[at];
             let still = self.now.saturating_sub(actor.since);
             let still = if actor.waits { still } else { Ns::ZERO };
-            let waits = self.turns.client(at);
+            let waits = self.submissions.client(at);
             let waits = waits.map(|client| client.waits_until(self.now).total());
             let same = waits.is_none_or(|waits| waits == actor.waited.saturating_add(still));
             self.expect(same, "the causes of a wait are not all of it");
@@ -217,8 +218,11 @@ impl History {
                 self.progress = self.now;
             }
             // PE pays at the end only, so what let it start is still there.
-            let place = self.turns.client(at).map(|client| client.setting().reserve);
-            let reserve = place.and_then(|place| self.turns.reserve(place));
+            let index = self
+                .submissions
+                .client(at)
+                .map(|client| client.setting().reserve);
+            let reserve = index.and_then(|index| self.submissions.reserve(index));
             let pays = reserve.is_none_or(|reserve| {
                 let terms = reserve.terms();
                 terms.kind != Kind::Pe || !terms.hard || reserve.left(self.now) > 0

@@ -7,10 +7,10 @@
 //!
 //! A dispatcher is a pure function from a [`Candidate`] to a number: of all clients that are ready,
 //! the one with the smallest number passes first, and of those with equal numbers the one that has
-//! waited longest. It decides nothing else: [`Turns`](crate::engaged::Turns) asks only about clients
-//! that wait and whose reserves let them start now, so no dispatcher can leave the engine idle,
-//! pass a client twice or pass one without budget. It depends on nothing but its argument, so a
-//! change of priority counts at the next selection.
+//! waited longest. It decides nothing else: [`Submissions`](crate::engaged::Submissions) asks only
+//! about clients that wait and whose reserves let them start now, so no dispatcher can leave the
+//! engine idle, pass a client twice or pass one without budget. It depends on nothing but its
+//! argument, so a change of priority counts at the next selection.
 //!
 //! To add one: write its file, with the rule in one formula, what it is good and bad for, its bound
 //! and its source; add a line to the table at the end of this file. The contract tests then run on

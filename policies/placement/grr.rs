@@ -11,9 +11,9 @@
 use super::{Cost, Policy, Question, Unit};
 
 /// The next GPU in turn.
-pub(super) struct NextInTurn;
+pub(super) struct RoundRobin;
 
-impl Policy for NextInTurn {
+impl Policy for RoundRobin {
     const NAME: &'static str = "grr";
     const COST: &'static str = "GPUs before it in turn";
     const UNIT: Unit = Unit::Count;

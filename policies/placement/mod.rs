@@ -300,7 +300,7 @@ placements! {
     /// The least added slowdown.
     Wait, wait::LeastSlowdown, loga_placement_wait;
     /// The next GPU in turn.
-    Grr, grr::NextInTurn, loga_placement_grr;
+    Grr, grr::RoundRobin, loga_placement_grr;
     /// The fewest programs.
     Gmin, gmin::FewestPrograms, loga_placement_gmin;
     /// The fewest programs for its speed.

@@ -8,7 +8,7 @@
 //! block; when an index falls, the length is taken to be the power of two above the largest index
 //! seen.
 
-use crate::policies::Seen;
+use crate::policies::ScanResult;
 use crate::regs::{ChannelState, Ring, Work};
 
 /// Where a channel was at the last scan.
@@ -28,19 +28,19 @@ impl Commands {
     ///
     /// Channels of other engines than compute show nothing. Commands that wait for a semaphore, and
     /// those left in a channel that was stopped, are neither pending nor done.
-    pub fn note_scan(&mut self, state: ChannelState, ring: Option<Ring>) -> Seen {
+    pub fn note_scan(&mut self, state: ChannelState, ring: Option<Ring>) -> ScanResult {
         if !state.is_compute() {
-            return Seen::default();
+            return ScanResult::default();
         }
         let work = state.work();
         let queued = ring.is_some_and(|ring| ring.put != ring.get);
-        let mut seen = Seen {
+        let mut seen = ScanResult {
             pending: match work {
                 Work::Waits | Work::Runs => true,
                 Work::Acquires => false,
                 Work::None => queued && state.is_schedulable(),
             },
-            ..Seen::default()
+            ..ScanResult::default()
         };
         let Some(ring) = ring else {
             return seen;
@@ -88,7 +88,7 @@ mod tests {
     const FAULTED: u32 = 0x0040_0001;
     const DISABLED: u32 = 0x0000_0000;
 
-    fn scan(commands: &mut Commands, word: u32, get: u32, put: u32) -> Seen {
+    fn scan(commands: &mut Commands, word: u32, get: u32, put: u32) -> ScanResult {
         commands.note_scan(ChannelState::from_bits(word), Some(Ring { get, put }))
     }
 
@@ -138,8 +138,8 @@ mod tests {
     #[test]
     fn copies_show_nothing() {
         let mut commands = Commands::default();
-        assert_eq!(scan(&mut commands, COPIES, 4, 5), Seen::default());
-        assert_eq!(scan(&mut commands, COPIES, 9, 9), Seen::default());
+        assert_eq!(scan(&mut commands, COPIES, 4, 5), ScanResult::default());
+        assert_eq!(scan(&mut commands, COPIES, 9, 9), ScanResult::default());
     }
 
     #[test]

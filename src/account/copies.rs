@@ -2,11 +2,11 @@
 
 //! [pure] Accounting of the copy engine, beside that of the compute engine and from fewer reads.
 //!
-//! With burst accounting its status word is read once in [`POLLS_PER_LOOK`] polls of the compute
-//! word, with sparse accounting at each sample of it. A copy is seen to begin and to end up to eight
-//! polls late, so its length is right on average, and copies shorter than eight polls are found as
-//! often as they are long. With sparse accounting one sample stands for the same stratum on both
-//! engines: what [`sparse`](super::sparse) says of errors holds for each.
+//! With burst accounting its status word is read once in [`POLLS_PER_COPY_READ`] polls of the
+//! compute word, with sparse accounting at each sample of it. A copy is seen to begin and to end up
+//! to eight polls late, so its length is right on average, and copies shorter than eight polls are
+//! found as often as they are long. With sparse accounting one sample stands for the same stratum
+//! on both engines: what [`sparse`](super::sparse) says of errors holds for each.
 //!
 //! Copies never disturb the accounting of compute. If a word tells nothing, because its read was
 //! refused or the device is gone, the copies of that phase are not measured: [`Copies::found`] has
@@ -19,7 +19,7 @@ use crate::storage::Storage;
 use crate::units::Ns;
 
 /// Polls of the compute word to one read of the copy word. A power of two.
-pub const POLLS_PER_LOOK: u32 = 8;
+pub const POLLS_PER_COPY_READ: u32 = 8;
 
 /// What the copy engine did in a phase.
 #[derive(Clone, Copy)]
@@ -83,7 +83,7 @@ impl<S: Storage> Copies<S> {
 
     /// Looks at the engine: one read. The clock is asked only for a change.
     #[inline]
-    pub fn look(&mut self, mmio: &impl Mmio, clock: impl FnOnce() -> Ns) {
+    pub fn poll(&mut self, mmio: &impl Mmio, clock: impl FnOnce() -> Ns) {
         if !self.intact {
             return;
         }
@@ -235,9 +235,9 @@ mod tests {
         with_copies(|copies| {
             let engine = engine(on(2));
             copies.begin(&engine, ns(100));
-            copies.look(&engine, || ns(110));
+            copies.poll(&engine, || ns(110));
             engine.word.set(on(3));
-            copies.look(&engine, || ns(120));
+            copies.poll(&engine, || ns(120));
             engine.word.set(IDLE);
             copies.skip(&engine, ns(130), ns(150));
             copies.end(ns(200));
@@ -263,11 +263,11 @@ mod tests {
                 asked.set(asked.get() + 1);
                 ns(50)
             };
-            copies.look(&engine, clock);
-            copies.look(&engine, clock);
+            copies.poll(&engine, clock);
+            copies.poll(&engine, clock);
             assert_eq!(asked.get(), 0);
             engine.word.set(IDLE);
-            copies.look(&engine, clock);
+            copies.poll(&engine, clock);
             assert_eq!(asked.get(), 1);
         });
     }
@@ -304,10 +304,10 @@ mod tests {
                 let engine = engine(on(2));
                 copies.begin(&engine, ns(0));
                 engine.word.set(refused);
-                copies.look(&engine, || ns(50));
+                copies.poll(&engine, || ns(50));
                 let reads = engine.reads.get();
                 engine.word.set(on(2));
-                copies.look(&engine, || ns(60));
+                copies.poll(&engine, || ns(60));
                 copies.end(ns(100));
                 assert!(copies.found().is_none());
                 // It is not read on in vain.
@@ -330,7 +330,7 @@ mod tests {
             copies.follow(None);
             let engine = engine(on(2));
             copies.begin(&engine, ns(0));
-            copies.look(&engine, || ns(1));
+            copies.poll(&engine, || ns(1));
             copies.skip(&engine, ns(1), ns(2));
             copies.end(ns(3));
             copies.begin_samples();

@@ -30,7 +30,7 @@ mod waits_tests;
 
 pub use burst::Accountant;
 pub use commands::Commands;
-pub use copies::{Copied, Copies, POLLS_PER_LOOK};
+pub use copies::{Copied, Copies, POLLS_PER_COPY_READ};
 pub use ledger::{settle, Accounts, Charge, Owner};
 
 use crate::ids::{TsgId, MAX_CHANNELS};

@@ -40,7 +40,7 @@ pub const MIN_INTERVAL: Ns = Ns::from_us(300);
 pub const MAX_INTERVAL: Ns = Ns::from_us(4_000);
 /// Stratum while at most one client is active. No clients need be told apart then; how long the GPU
 /// is busy is still measured, with 100 samples per second.
-pub const WATCH_INTERVAL: Ns = Ns::from_ms(10);
+pub const UNSHARED_INTERVAL: Ns = Ns::from_ms(10);
 /// How long at most one client must have been seen before samples become rare.
 pub const QUIET: Ns = Ns::from_ms(1_000);
 
@@ -93,7 +93,7 @@ impl Sparse {
     pub fn begin(&mut self, slots: &mut [Slot], now: Ns, interval: Ns) -> Ns {
         clear(slots, &mut self.used);
         self.totals = PhaseTotals::default();
-        self.interval = interval.max(MIN_INTERVAL).min(WATCH_INTERVAL);
+        self.interval = interval.max(MIN_INTERVAL).min(UNSHARED_INTERVAL);
         if self.samples > 0 && now <= self.end.saturating_add(self.interval) {
             return self.next;
         }
@@ -277,7 +277,7 @@ impl Pace {
             largest = largest.max(self.free);
         }
         if !limited && !throttled && (alone || self.quiet >= QUIET) {
-            return WATCH_INTERVAL;
+            return UNSHARED_INTERVAL;
         }
         let wanted = US.checked_div(largest).map_or(MAX_INTERVAL, Ns::from_us);
         wanted.max(MIN_INTERVAL).min(MAX_INTERVAL)

@@ -94,7 +94,7 @@ mod tests {
             // As the kernel does: it draws from the time at which it began.
             let start = seed * 77_777_777;
             let mut sparse = Sparse::new(start);
-            let mut next = sparse.begin(&mut slots, Ns::new(start), WATCH_INTERVAL);
+            let mut next = sparse.begin(&mut slots, Ns::new(start), UNSHARED_INTERVAL);
             while next < Ns::new(start + LENGTH) {
                 let is_busy = next.get() % ROUND < BUSY;
                 let occupant = if is_busy { A } else { Occupant::Idle };
@@ -102,8 +102,8 @@ mod tests {
             }
             let real = sparse.end().length.get() / ROUND * BUSY;
             let error = slots[1].ran.get().abs_diff(real);
-            let variance = variance_us2(slots[1].runs.into(), WATCH_INTERVAL);
-            let stated = bound(variance, WATCH_INTERVAL).get();
+            let variance = variance_us2(slots[1].runs.into(), UNSHARED_INTERVAL);
+            let stated = bound(variance, UNSHARED_INTERVAL).get();
             beyond += u64::from(error > stated);
             far_beyond += u64::from(error > stated * 2);
             sum += slots[1].ran.get() / 1_000;
@@ -175,7 +175,7 @@ mod tests {
         let many = bound(variance_us2(10_000, MIN_INTERVAL), MIN_INTERVAL);
         assert!(one >= Ns::from_us(5_880 + 600) && one < Ns::from_us(6_600));
         assert!(many >= Ns::from_us(58_800) && many < Ns::from_us(60_000));
-        assert!(bound(u64::MAX, WATCH_INTERVAL) > many);
+        assert!(bound(u64::MAX, UNSHARED_INTERVAL) > many);
     }
 
     #[test]
@@ -218,15 +218,15 @@ mod tests {
             pace.interval(second, false, false, false, both.clone()),
             MIN_INTERVAL
         );
-        assert!(pace.interval(half, false, false, false, one.clone()) < WATCH_INTERVAL);
+        assert!(pace.interval(half, false, false, false, one.clone()) < UNSHARED_INTERVAL);
         assert_eq!(
             pace.interval(half, false, false, false, one.clone()),
-            WATCH_INTERVAL
+            UNSHARED_INTERVAL
         );
-        assert!(pace.interval(second, false, true, false, one) < WATCH_INTERVAL);
+        assert!(pace.interval(second, false, true, false, one) < UNSHARED_INTERVAL);
         assert_eq!(
             pace.interval(second, true, false, false, both),
-            WATCH_INTERVAL
+            UNSHARED_INTERVAL
         );
     }
 }

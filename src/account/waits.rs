@@ -44,9 +44,9 @@ pub const READS_MAX: usize = 15;
 // A sample of [`READS_MAX`] reads, with as many polls between them, must fit into the shortest gap.
 const _: () = assert!(2 * READS_MAX < READS_PER_SAMPLE as usize / 2);
 
-/// A client that is watched, and what was found.
+/// A client that is sampled, and what was found.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Watched {
+pub struct SampledClient {
     id: ClientId,
     /// Its channels in the list of channels.
     first: usize,
@@ -75,7 +75,7 @@ impl Waited {
     }
 }
 
-impl Watched {
+impl SampledClient {
     /// Its identity.
     pub const fn id(&self) -> ClientId {
         self.id
@@ -109,10 +109,10 @@ impl Watched {
     }
 }
 
-/// The clients that are watched, and the sample under way. Belongs to the poller during a
+/// The clients that are sampled, and the sample under way. Belongs to the poller during a
 /// polling phase. The storage belongs to the caller; its length is the room there is.
 pub struct Waits<S: Storage> {
-    clients: S::Of<Watched>,
+    clients: S::Of<SampledClient>,
     channels: S::Of<Chid>,
     /// Clients in use.
     len: usize,
@@ -127,8 +127,8 @@ pub struct Waits<S: Storage> {
 }
 
 impl<S: Storage> Waits<S> {
-    /// No client is watched. The same seed gives the same gaps.
-    pub const fn new(clients: S::Of<Watched>, channels: S::Of<Chid>, seed: u64) -> Self {
+    /// No client is sampled. The same seed gives the same gaps.
+    pub const fn new(clients: S::Of<SampledClient>, channels: S::Of<Chid>, seed: u64) -> Self {
         Self {
             clients,
             channels,
@@ -146,29 +146,29 @@ impl<S: Storage> Waits<S> {
         (self.clients.len(), self.channels.len())
     }
 
-    /// Takes other storage. No client is watched afterwards.
-    pub fn refit(&mut self, clients: S::Of<Watched>, channels: S::Of<Chid>) {
+    /// Takes other storage. No client is sampled afterwards.
+    pub fn refit(&mut self, clients: S::Of<SampledClient>, channels: S::Of<Chid>) {
         self.clients = clients;
         self.channels = channels;
         self.stop();
     }
 
-    /// Watches no client from now on.
+    /// Samples no client from now on.
     pub fn stop(&mut self) {
         self.len = 0;
         self.read = None;
     }
 
-    /// Whether a client is watched.
-    pub const fn watches(&self) -> bool {
+    /// Whether a client is sampled.
+    pub const fn samples_any(&self) -> bool {
         self.len != 0
     }
 
-    /// Watches these clients from now on, in ascending order of id, with nothing found yet.
+    /// Samples these clients from now on, in ascending order of id, with nothing found yet.
     /// `channels` are in ascending order, each with its client; channels of other clients are
     /// skipped. Clients without channels are left out. The client that goes first changes from
-    /// phase to phase. False if there is no room; then no client is watched.
-    pub fn watch(
+    /// phase to phase. False if there is no room; then no client is sampled.
+    pub fn sample(
         &mut self,
         clients: impl Iterator<Item = ClientId>,
         channels: impl Iterator<Item = (ClientId, Chid)> + Clone,
@@ -179,34 +179,34 @@ impl<S: Storage> Waits<S> {
             let Some(place) = self.clients.get_mut(len) else {
                 return false;
             };
-            *place = Watched {
+            *place = SampledClient {
                 id,
-                ..Watched::default()
+                ..SampledClient::default()
             };
             len = len.saturating_add(1);
         }
-        let watched = self.clients.get_mut(..len).unwrap_or_default();
+        let sampled = self.clients.get_mut(..len).unwrap_or_default();
         // Mostly the channels of a client follow one another.
         let mut last = 0;
-        let mut find = |watched: &[Watched], id| {
-            if watched.get(last).map(Watched::id) != Some(id) {
-                last = watched.binary_search_by_key(&id, Watched::id).ok()?;
+        let mut find = |sampled: &[SampledClient], id| {
+            if sampled.get(last).map(SampledClient::id) != Some(id) {
+                last = sampled.binary_search_by_key(&id, SampledClient::id).ok()?;
             }
             Some(last)
         };
         for (id, _) in channels.clone() {
-            if let Some(client) = find(watched, id).and_then(|at| watched.get_mut(at)) {
+            if let Some(client) = find(sampled, id).and_then(|at| sampled.get_mut(at)) {
                 client.count = client.count.saturating_add(1);
             }
         }
         let (mut first, mut len) = (0usize, 0usize);
-        for at in 0..watched.len() {
-            let Some(client) = watched.get(at).copied().filter(|client| client.count > 0) else {
+        for at in 0..sampled.len() {
+            let Some(client) = sampled.get(at).copied().filter(|client| client.count > 0) else {
                 continue;
             };
             // Clients without channels are left out.
-            if let Some(place) = watched.get_mut(len) {
-                *place = Watched {
+            if let Some(place) = sampled.get_mut(len) {
+                *place = SampledClient {
                     first,
                     count: 0,
                     ..client
@@ -218,9 +218,9 @@ impl<S: Storage> Waits<S> {
         if first > self.channels.len() {
             return false;
         }
-        let watched = self.clients.get_mut(..len).unwrap_or_default();
+        let sampled = self.clients.get_mut(..len).unwrap_or_default();
         for (id, chid) in channels {
-            let Some(client) = find(watched, id).and_then(|at| watched.get_mut(at)) else {
+            let Some(client) = find(sampled, id).and_then(|at| sampled.get_mut(at)) else {
                 continue;
             };
             if let Some(place) = self
@@ -313,7 +313,7 @@ impl<S: Storage> Waits<S> {
     }
 
     /// What was found of each client.
-    pub fn found(&self) -> &[Watched] {
+    pub fn found(&self) -> &[SampledClient] {
         self.clients.get(..self.len).unwrap_or_default()
     }
 }

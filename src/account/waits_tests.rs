@@ -31,15 +31,15 @@ mod tests {
     }
 
     type OnSlices<'a> = Waits<Borrowed<'a>>;
-    type Store = ([Watched; 3], [Chid; 4]);
+    type Store = ([SampledClient; 3], [Chid; 4]);
 
     fn store() -> Store {
-        ([Watched::default(); 3], [chid(0); 4])
+        ([SampledClient::default(); 3], [chid(0); 4])
     }
 
     fn waits(store: &mut Store) -> OnSlices<'_> {
         let mut waits = Waits::<Borrowed<'_>>::new(&mut store.0[..], &mut store.1[..], 1);
-        waits.watch([5, 6, 7].into_iter().map(ClientId::new), channels());
+        waits.sample([5, 6, 7].into_iter().map(ClientId::new), channels());
         waits
     }
 
@@ -74,14 +74,14 @@ mod tests {
         let ids = || [5, 6, 7].into_iter().map(ClientId::new);
         let (mut clients, mut list) = store();
         let mut waits = Waits::<Borrowed<'_>>::new(&mut clients[..], &mut list[..3], 1);
-        assert!(!waits.watch(ids(), channels()));
-        assert!(!waits.watches());
+        assert!(!waits.sample(ids(), channels()));
+        assert!(!waits.samples_any());
         let (mut clients, mut list) = store();
         let mut waits = Waits::<Borrowed<'_>>::new(&mut clients[..2], &mut list[..], 1);
-        assert!(!waits.watch(ids(), channels()));
-        assert!(!waits.watches());
-        assert!(waits.watch([5, 7].into_iter().map(ClientId::new), channels()));
-        assert!(waits.watches());
+        assert!(!waits.sample(ids(), channels()));
+        assert!(!waits.samples_any());
+        assert!(waits.sample([5, 7].into_iter().map(ClientId::new), channels()));
+        assert!(waits.samples_any());
     }
 
     #[test]
@@ -224,10 +224,10 @@ mod tests {
 
     #[test]
     fn client_with_more_channels_than_a_sample_reads_is_found_in_the_next() {
-        let (mut clients, mut list) = ([Watched::default(); 1], [chid(0); 20]);
+        let (mut clients, mut list) = ([SampledClient::default(); 1], [chid(0); 20]);
         let mut waits = Waits::<Borrowed<'_>>::new(&mut clients[..], &mut list[..], 1);
         let channels = (0..20).map(|id| (ClientId::new(1), chid(id)));
-        assert!(waits.watch([ClientId::new(1)].into_iter(), channels));
+        assert!(waits.sample([ClientId::new(1)].into_iter(), channels));
         let only_17 = |id| if id == 17 { Work::Waits } else { Work::None };
         assert_eq!(sample(&mut waits, Occupant::Idle, only_17), (15, false));
         assert_eq!(sample(&mut waits, Occupant::Idle, only_17), (3, true));
@@ -240,7 +240,7 @@ mod tests {
         let mut waits = waits(&mut store);
         waits.begin();
         assert_eq!(waits.ask(on(0)), Some(chid(2)));
-        waits.watch([5, 7].into_iter().map(ClientId::new), channels());
+        waits.sample([5, 7].into_iter().map(ClientId::new), channels());
         waits.begin();
         assert_eq!(waits.ask(on(2)), Some(chid(0)));
     }

@@ -1,33 +1,34 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] What the watcher has to do next, and what follows from what it has read.
+//! [pure] What the completion thread has to do next, and what follows from what it has read.
 //!
-//! The watcher asks [`Decider::next_action`], does it without the caller's lock, and reports:
+//! The completion thread asks [`Decider::next_action`], does it without the caller's lock, and
+//! reports:
 //!
 //! | action | report |
 //! |---|---|
-//! | [`Action::Look`] | [`Decider::looked`] |
+//! | [`Action::CheckRings`] | [`Decider::rings_checked`] |
 //! | [`Action::Close`] | [`Decider::closed`] |
 //! | [`Action::Read`] | [`Decider::read`] |
 //! | [`Action::ReadLeftovers`] | [`Decider::leftovers_read`] |
 //! | [`Action::ReadProtected`] | [`Decider::protected_read`] |
 
 use super::decider::Decider;
+use super::detection::{Due, Left};
 use super::leftovers::{Doing, Leftovers};
 use super::missed::Miss;
 use super::reports::Report;
 use super::running::Running;
-use super::turns::Turns;
-use super::watch::{Due, Left};
-use super::{Record, HT_DEPTH, MAX_GRANT, PLACES};
+use super::submissions::Submissions;
+use super::{Record, HT_DEPTH, MAX_GRANT, WAIT_QUEUES};
 use crate::ids::Chid;
 use crate::storage::Storage;
 use crate::units::Ns;
 
-/// The watcher wakes at least that often while a client waits.
+/// The completion thread wakes at least that often while a client waits.
 pub const HEARTBEAT: Ns = Ns::from_ms(500);
 
-/// What the watcher has to do.
+/// What the completion thread has to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Nothing any more: no submission is decided on.
@@ -41,7 +42,7 @@ pub enum Action {
     /// Read the channels with work that goes on after its turn: [`Decider::leftovers`].
     ReadLeftovers,
     /// Read the rings of the pages with entries, which stay.
-    Look,
+    CheckRings,
     /// Take the entries of these pages away. No store joins their window any more.
     Close,
     /// Read the channels of the turn: [`Decider::work`].
@@ -72,8 +73,8 @@ pub struct Reading {
 
 /// Submissions that have ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TurnEnd {
-    /// The place of their client.
+pub struct Completion {
+    /// The wait queue of their client.
     pub at: usize,
     /// How many.
     pub count: u32,
@@ -87,10 +88,13 @@ pub struct TurnEnd {
 
 impl<S: Storage<Of<Record>: 'static>> Decider<S> {
     /// Whether all entries have to go before the next decision, since clients passed without one. Not
-    /// while they still do. The watcher then notes with [`undecided`](Self::undecided) what they
-    /// submitted.
+    /// while they still do. The completion thread then notes with [`undecided`](Self::undecided)
+    /// what they submitted.
     pub fn take_leak(&mut self) -> bool {
-        let open = self.turns.as_ref().is_none_or(|turns| turns.is_open());
+        let open = self
+            .submissions
+            .as_ref()
+            .is_none_or(|submissions| submissions.is_open());
         !open && core::mem::take(&mut self.leaked)
     }
 
@@ -102,10 +106,10 @@ impl<S: Storage<Of<Record>: 'static>> Decider<S> {
         self.undecided_until = now.saturating_add(MAX_GRANT);
     }
 
-    /// What the watcher has to do now. Each answer but [`Action::Stop`] and [`Action::Sleep`] ends a
-    /// stage of the turn, or makes the watcher read channels.
+    /// What the completion thread has to do now. Each answer but [`Action::Stop`] and
+    /// [`Action::Sleep`] ends a stage of the turn, or makes the completion thread read channels.
     pub fn next_action(&mut self, now: Ns) -> Action {
-        if self.turns.is_none() {
+        if self.submissions.is_none() {
             return Action::Stop;
         }
         let is_due = |at: Option<Ns>| at.is_some_and(|at| at <= now);
@@ -119,29 +123,29 @@ impl<S: Storage<Of<Record>: 'static>> Decider<S> {
             self.ask(now);
             return Action::Again;
         }
-        match self.watch.due(now) {
+        match self.detection.due(now) {
             None => self.rest(now),
             Some(Due::Return) => {
-                if let Some(at) = self.watch.take_back() {
-                    self.decide(now, |turns| turns.returned(now, at));
+                if let Some(at) = self.detection.take_back() {
+                    self.decide(now, |submissions| submissions.returned(now, at));
                 }
                 Action::Again
             }
-            Some(Due::Look) => Action::Look,
+            Some(Due::CheckRings) => Action::CheckRings,
             Some(Due::Close) => {
-                self.watch.begin_close();
+                self.detection.begin_close();
                 Action::Close
             }
             Some(Due::Read) => Action::Read,
         }
     }
 
-    /// Asks the turns, which wanted that at this time.
+    /// Asks the submissions, which wanted that at this time.
     fn ask(&mut self, now: Ns) {
-        let step = self.doubting(now).map(|turns| turns.timer(now));
+        let step = self.doubting(now).map(|submissions| submissions.timer(now));
         if let Some(step) = step {
             self.leaked |= step.opened;
-            self.carry_out(now, step);
+            self.apply(now, step);
         }
     }
 
@@ -151,7 +155,7 @@ impl<S: Storage<Of<Record>: 'static>> Decider<S> {
         if !self.wakes.is_empty() {
             return Action::Again;
         }
-        self.watch.expect(now);
+        self.detection.expect(now);
         let waits = self.sleepers.iter().any(|sleepers| *sleepers != 0);
         let beat = waits.then(|| now.saturating_add(HEARTBEAT));
         Action::Sleep([self.next(), beat].into_iter().flatten().min())
@@ -160,15 +164,21 @@ impl<S: Storage<Of<Record>: 'static>> Decider<S> {
     /// Threads that sleep while their client has no pending arrival, and no grant or window: those
     /// that did not make it through the last one. They arrive.
     fn arrive_for_sleepers(&mut self, now: Ns) {
-        for at in 0..PLACES {
+        for at in 0..WAIT_QUEUES {
             let sleeps = self.sleepers(at) != 0;
-            if !sleeps || self.watch.granted() == Some(at) || self.watch.window_of() == Some(at) {
+            if !sleeps
+                || self.detection.granted() == Some(at)
+                || self.detection.window_of() == Some(at)
+            {
                 continue;
             }
-            let turns = self.turns.as_ref().filter(|turns| !turns.is_open_for(at));
-            let client = turns.and_then(|turns| turns.client(at));
+            let submissions = self
+                .submissions
+                .as_ref()
+                .filter(|submissions| !submissions.is_open_for(at));
+            let client = submissions.and_then(|submissions| submissions.client(at));
             if client.is_some_and(|client| !client.waits()) {
-                self.decide(now, |turns| turns.arrive(now, at));
+                self.decide(now, |submissions| submissions.arrive(now, at));
             }
         }
     }
@@ -187,8 +197,8 @@ impl<S: Storage<Of<Record>: 'static>> Decider<S> {
     }
 
     /// The rings were read. `stored`: something was stored through the window.
-    pub fn looked(&mut self, now: Ns, stored: bool) {
-        self.watch.look(now, stored);
+    pub fn rings_checked(&mut self, now: Ns, stored: bool) {
+        self.detection.checked(now, stored);
     }
 
     /// The entries are gone; these channels gained work through the window. Without any, its client
@@ -196,16 +206,16 @@ impl<S: Storage<Of<Record>: 'static>> Decider<S> {
     pub fn closed(&mut self, now: Ns, stored: &Running) {
         stored.all().iter().for_each(|chid| self.running.add(*chid));
         self.leftovers.remove(|chid, _| stored.has(chid));
-        let at = self.watch.close(now, !stored.is_empty());
+        let at = self.detection.close(now, !stored.is_empty());
         if let Some(at) = at.filter(|_| stored.is_empty()) {
-            self.decide(now, |turns| turns.returned(now, at));
+            self.decide(now, |submissions| submissions.returned(now, at));
         }
     }
 
     /// The channels of the turn were read. If they have no work, or only work that has rested for
     /// long enough, its submissions have ended, and the next client may pass; what rests goes on
     /// beside the turns of others.
-    pub fn read(&mut self, now: Ns, reading: &Reading) -> Option<TurnEnd> {
+    pub fn read(&mut self, now: Ns, reading: &Reading) -> Option<Completion> {
         let late = now >= self.undecided_until;
         self.undecided = if late {
             Running::NONE
@@ -217,31 +227,35 @@ impl<S: Storage<Of<Record>: 'static>> Decider<S> {
             (false, false) => Left::Rest,
             (false, true) => Left::Nothing,
         };
-        let ended = self.watch.read(now, left)?;
+        let ended = self.detection.read(now, left)?;
         self.running = Running::NONE;
-        let at = self.turns.as_ref().and_then(|turns| turns.holder())?;
+        let at = self
+            .submissions
+            .as_ref()
+            .and_then(|submissions| submissions.holder())?;
         self.leave_over(now, at, &reading.rest);
         let alone = reading.of.undecided.is_empty() && !ended.beside;
-        let breaches =
-            |turns: Option<&Turns<S>>| turns.map_or(0, |turns| turns.counters().breaches);
-        let before = breaches(self.turns());
+        let breaches = |submissions: Option<&Submissions<S>>| {
+            submissions.map_or(0, |submissions| submissions.counters().breaches)
+        };
+        let before = breaches(self.submissions());
         let (mut misses, mut exceeded) = ([None; HT_DEPTH], None);
         for number in 0..ended.count {
-            let Some(turns) = self.doubting(now) else {
+            let Some(submissions) = self.doubting(now) else {
                 break;
             };
             let step = match alone {
-                true => turns.completed(now, at, ended.each),
-                false => turns.completed_beside_others(now, at, ended.each),
+                true => submissions.completed(now, at, ended.each),
+                false => submissions.completed_beside_others(now, at, ended.each),
             };
-            self.carry_out(now, step);
+            self.apply(now, step);
             exceeded = exceeded.or(step.exceeded);
             // CAST: as many as are in flight.
             if let Some(miss) = misses.get_mut(number as usize) {
                 *miss = step.miss;
             }
         }
-        let broken = breaches(self.turns()).saturating_sub(before);
+        let broken = breaches(self.submissions()).saturating_sub(before);
         let mut report = Report {
             exceeded: exceeded.is_some().into(),
             breached: u32::try_from(broken).unwrap_or(u32::MAX),
@@ -249,7 +263,7 @@ impl<S: Storage<Of<Record>: 'static>> Decider<S> {
         };
         misses.iter().flatten().for_each(|miss| report.miss(miss));
         self.reports.add(at, &report);
-        Some(TurnEnd {
+        Some(Completion {
             at,
             count: ended.count,
             used: ended.each.saturating_mul(ended.count.into()),
@@ -258,14 +272,14 @@ impl<S: Storage<Of<Record>: 'static>> Decider<S> {
         })
     }
 
-    /// The turn of the client at a place has ended; these channels of it have work that rests.
+    /// The turn of the client at a wait queue has ended; these channels of it have work that rests.
     fn leave_over(&mut self, now: Ns, at: usize, rest: &Running) {
         for chid in rest.all() {
             if self.leftovers.add(now, *chid, at) {
                 continue;
             }
-            if let Some(turns) = self.turns.as_mut() {
-                turns.bar(now, at);
+            if let Some(submissions) = self.submissions.as_mut() {
+                submissions.bar(now, at);
             }
         }
     }
@@ -283,9 +297,9 @@ impl<S: Storage<Of<Record>: 'static>> Decider<S> {
                 _ => Doing::Rests,
             }
         });
-        if let (Some((at, ran)), Some(turns)) = (ran, self.turns.as_mut()) {
-            if turns.ran_beside(now, at, ran) {
-                self.watch.beside(now, ran);
+        if let (Some((at, ran)), Some(submissions)) = (ran, self.submissions.as_mut()) {
+            if submissions.ran_beside(now, at, ran) {
+                self.detection.beside(now, ran);
             }
         }
     }
@@ -297,12 +311,12 @@ impl<S: Storage<Of<Record>: 'static>> Decider<S> {
 
     /// The channels of protected clients were read. `busy`: one has work.
     pub fn protected_read(&mut self, now: Ns, busy: bool) {
-        let Some(turns) = self.turns.as_mut() else {
+        let Some(submissions) = self.submissions.as_mut() else {
             return;
         };
-        let step = turns.protected(now, busy);
-        let watched = turns.watches_protected(now, busy);
+        let step = submissions.protected(now, busy);
+        let watched = submissions.watches_protected(now, busy);
         self.protected.note(now, busy, watched);
-        self.carry_out(now, step);
+        self.apply(now, step);
     }
 }

@@ -2,13 +2,13 @@
 
 //! [pure] Work that is on the engine beside the turn of another client.
 
-use super::turns::Turns;
+use super::submissions::Submissions;
 use super::{Owed, Record, STARVED};
 use crate::policies::dispatch::DispatcherKind;
 use crate::storage::Storage;
 use crate::units::Ns;
 
-impl<S: Storage<Of<Record>: 'static>> Turns<S> {
+impl<S: Storage<Of<Record>: 'static>> Submissions<S> {
     /// Work that a client submitted in an earlier turn was on the engine for this time, until now.
     /// Its reserve pays; and if a client that comes before it has the turn, it pays for that too, see
     /// `leftovers`. True if the turn is another client's.
@@ -42,8 +42,8 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
     }
 
     /// What those at these positions owe that owe the most, whether they are still there or not.
-    pub fn owed(&self, now: Ns, places: impl Iterator<Item = usize>) -> Owed {
-        let all = places.filter_map(|at| self.clients.get(at));
+    pub fn owed(&self, now: Ns, wait_queues: impl Iterator<Item = usize>) -> Owed {
+        let all = wait_queues.filter_map(|at| self.clients.get(at));
         let owed = all.map(|client| client.owed);
         owed.max_by_key(|owed| owed.until(now)).unwrap_or_default()
     }
@@ -62,9 +62,9 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
 
     /// The turn ends if it is this client's. What it ran beside clients that come before it and had
     /// to pass, it pays.
-    pub(super) fn end_turn(&mut self, now: Ns, at: usize) {
-        self.turn = self.turn.filter(|turn| turn.client != at);
-        if self.turn.is_none() {
+    pub(super) fn leave_engine(&mut self, now: Ns, at: usize) {
+        self.in_flight = self.in_flight.filter(|in_flight| in_flight.client != at);
+        if self.in_flight.is_none() {
             self.open = false;
             if let Some(since) = self.overlaps.take() {
                 self.pay_overlap(now, at, now.saturating_sub(since));
@@ -89,9 +89,9 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
         match self.dispatcher {
             DispatcherKind::Prio => first.prio > other.prio,
             DispatcherKind::Edf => {
-                let has = |place| {
-                    self.reserve(place)
-                        .is_some_and(|_| place != super::BACKGROUND)
+                let has = |index| {
+                    self.reserve(index)
+                        .is_some_and(|_| index != super::BACKGROUND)
                 };
                 has(first.reserve) && !has(other.reserve)
             }

@@ -2,7 +2,7 @@
 
 //! [pure] One client of an engaged GPU, and what is set for it.
 
-use super::history::{History, Record};
+use super::history::{Predictor, Record};
 use super::leftovers::Overlap;
 use super::missed::Bond;
 use super::waits::{Held, Waits};
@@ -58,7 +58,7 @@ pub(super) struct Waiting {
     /// For what it waits just now.
     pub(super) held: Held,
     /// The present turn was given to another client while it was ready.
-    pub(super) passed: bool,
+    pub(super) overtaken: bool,
     /// It got no grant for a while for what it owes.
     pub(super) owed: bool,
 }
@@ -95,7 +95,7 @@ impl Flight {
     }
 }
 
-/// A client, or a vacant place for one.
+/// A client, or a vacant position for one.
 #[derive(Clone, Debug)]
 pub struct Client<R> {
     pub(super) present: bool,
@@ -103,7 +103,7 @@ pub struct Client<R> {
     pub(super) waiting: Option<Waiting>,
     flights: [Flight; HT_DEPTH],
     in_flight: usize,
-    pub(super) history: History<R>,
+    pub(super) history: Predictor<R>,
     /// Grows with commands that took more than twice what was expected.
     pub(super) strikes: u32,
     /// That was so too often: the longest command so far is expected.
@@ -132,8 +132,8 @@ impl Owed {
 }
 
 impl<R: DerefMut<Target = [Record]>> Client<R> {
-    /// A vacant place, with memory for [`RECORDS`](super::RECORDS). It is not on the stack: that of
-    /// a kernel is too small for several of them.
+    /// A vacant position, with memory for [`RECORDS`](super::RECORDS). It is not on the stack: that
+    /// of a kernel is too small for several of them.
     pub fn vacant(records: R) -> Self {
         Self {
             present: false,
@@ -141,7 +141,7 @@ impl<R: DerefMut<Target = [Record]>> Client<R> {
             waiting: None,
             flights: [Flight::default(); HT_DEPTH],
             in_flight: 0,
-            history: History::new(records),
+            history: Predictor::new(records),
             strikes: 0,
             doubted: false,
             waits: Waits::default(),
@@ -149,7 +149,7 @@ impl<R: DerefMut<Target = [Record]>> Client<R> {
         }
     }
 
-    /// Takes the place of a client that has just come, if there is something set for it; else
+    /// Takes the position of a client that has just come, if there is something set for it; else
     /// leaves it vacant.
     pub(super) fn reset(&mut self, setting: Option<Setting>) {
         self.present = setting.is_some();
@@ -178,7 +178,7 @@ impl<R: DerefMut<Target = [Record]>> Client<R> {
     }
 
     /// What its commands cost so far.
-    pub const fn history(&self) -> &History<R> {
+    pub const fn history(&self) -> &Predictor<R> {
         &self.history
     }
 

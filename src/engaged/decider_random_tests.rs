@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [double] The decider with applications, a GPU and a watcher of a random history.
+//! [double] The decider with applications, a GPU and a completion thread of a random history.
 
 use super::decider_tests::decider;
-use super::turns_tests::US;
+use super::submissions_tests::US;
 use super::{Action, Decider, Doing, Prio, Reading, Running, Store};
 use crate::ids::Chid;
 use crate::random::XorShift;
@@ -15,7 +15,7 @@ use std::vec::Vec;
 const CLIENTS: usize = 5;
 /// Longest command.
 const LONGEST: Ns = Ns::from_us(1_500);
-/// Actions of the watcher at one time.
+/// Actions of the completion thread at one time.
 const MOST_ACTIONS: usize = 8 * CLIENTS;
 
 /// An application with one thread and one channel.
@@ -31,7 +31,7 @@ struct Application {
     submitted: u32,
 }
 
-/// Applications, their GPU and its watcher.
+/// Applications, their GPU and its completion thread.
 struct World {
     decider: Decider<Vectors>,
     applications: Vec<Application>,
@@ -104,18 +104,18 @@ impl World {
                 application.since = application.next;
                 application.submitted += 1;
             }
-            Store::Passes => panic!("passes without a decision"),
+            Store::Undecided => panic!("passes without a decision"),
         }
     }
 
     /// Does what is due. Returns when something will be.
-    fn watch(&mut self, now: Ns) -> Option<Ns> {
+    fn detection(&mut self, now: Ns) -> Option<Ns> {
         for _ in 0..MOST_ACTIONS {
             self.wake(now);
             match self.decider.next_action(now) {
                 Action::Again => {}
                 Action::Sleep(until) => return until,
-                Action::Look => self.decider.looked(now, !self.stored.is_empty()),
+                Action::CheckRings => self.decider.rings_checked(now, !self.stored.is_empty()),
                 Action::Close => {
                     let stored = core::mem::replace(&mut self.stored, Running::NONE);
                     self.decider.closed(now, &stored);
@@ -140,7 +140,7 @@ impl World {
                 Action::ReadProtected | Action::Stop => panic!("nothing to read"),
             }
         }
-        panic!("the watcher does not come to rest");
+        panic!("the completion thread does not come to rest");
     }
 
     /// Plays until then. Returns how many submissions each application has made.
@@ -153,11 +153,11 @@ impl World {
                     self.store(now, at);
                 }
             }
-            let rest = self.watch(now);
+            let rest = self.detection(now);
             let awake = self.applications.iter().filter(|one| !one.sleeps);
             let next = awake.map(|one| one.next).chain(rest).min();
             let next = next.expect("all wait, and nothing is due");
-            // The watcher is late now and then.
+            // The completion thread is late now and then.
             let late = self.up_to(US(3));
             now = next.max(now).saturating_add(late);
         }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [double] Tests of what is decided on stores, and of what the watcher has to do. They play the
-//! watcher: each tells what it would have read.
+//! [double] Tests of what is decided on stores, and of what the completion thread has to do. They
+//! play the completion thread: each tells what it would have read.
 
-use super::turns_tests::US;
+use super::submissions_tests::US;
 use super::{
-    Action, Client, Decider, Doing, Mode, Prio, Reading, Record, Row, Running, Spec, Specs, Store,
-    TurnEnd, Turns, CROWD, HEARTBEAT, MAX_GRANT, PLACES, RECORDS, RETURN, SPECS, WINDOW,
+    Action, Client, Completion, Decider, Doing, Mode, Prio, Reading, Record, Row, Running,
+    SchedulingParameters, Specs, Store, Submissions, HEARTBEAT, MAX_GRANT, RECORDS, RETURN,
+    SHARED_QUEUE, SPECS, WAIT_QUEUES, WINDOW,
 };
 use crate::ids::Chid;
 use crate::policies::dispatch::DispatcherKind;
@@ -20,21 +21,21 @@ const A: Chid = Chid::from_bits(3);
 const B: Chid = Chid::from_bits(4);
 const NICE: Prio = Prio::NORMAL;
 
-fn turns() -> Option<Turns<Vectors>> {
+fn engine() -> Option<Submissions<Vectors>> {
     let vacant = || Client::vacant(vec![Record::default(); RECORDS]);
-    let clients: Vec<_> = (0..PLACES).map(|_| vacant()).collect();
+    let clients: Vec<_> = (0..WAIT_QUEUES).map(|_| vacant()).collect();
     let reserves = vec![None; SPECS + 1];
-    Some(Turns::new(DispatcherKind::Prio, clients, reserves))
+    Some(Submissions::new(DispatcherKind::Prio, clients, reserves))
 }
 
-/// With clients of so many users, at the places from 0 on.
+/// With clients of so many users, at the wait queues from 0 on.
 pub(super) fn decider(clients: u32) -> Decider<Vectors> {
     let mut decider = Decider::default();
-    decider.replace(US(0), &mut turns());
+    decider.replace(US(0), &mut engine());
     for user in 0..clients {
         // CAST: a few.
-        let place = Some(user as usize);
-        assert_eq!(decider.join(US(0), user, None), place);
+        let wait_queue = Some(user as usize);
+        assert_eq!(decider.join(US(0), user, None), wait_queue);
     }
     decider.take_wakes();
     decider
@@ -47,23 +48,23 @@ fn channels(all: &[Chid]) -> Running {
 }
 
 /// One thread each of these is woken, and all threads of none.
-fn wakes_one(decider: &mut Decider<Vectors>, places: &[usize]) {
+fn wakes_one(decider: &mut Decider<Vectors>, wait_queues: &[usize]) {
     let wakes = decider.take_wakes();
-    assert!(wakes.one.iter().eq(places.iter().copied()));
+    assert!(wakes.one.iter().eq(wait_queues.iter().copied()));
     assert_eq!(wakes.all.iter().count(), 0);
 }
 
-/// The client at a place stores, and has to wait.
+/// The client at a wait queue stores, and has to wait.
 fn waits(decider: &mut Decider<Vectors>, now: Ns, at: usize) {
     assert_eq!(decider.store(now, at, NICE), Store::Waits);
     decider.sleeps(at);
 }
 
-/// The client at a place submits commands of a channel, and its window is closed.
+/// The client at a wait queue submits commands of a channel, and its window is closed.
 fn submits(decider: &mut Decider<Vectors>, now: Ns, at: usize, chid: Chid) {
     assert_eq!(decider.store(now, at, NICE), Store::Opens);
     decider.entered(now, at, true);
-    decider.looked(now, true);
+    decider.rings_checked(now, true);
     assert_eq!(decider.next_action(now), Action::Close);
     decider.closed(now, &channels(&[chid]));
     // Its arrival woke it, as that of one that sleeps.
@@ -71,7 +72,7 @@ fn submits(decider: &mut Decider<Vectors>, now: Ns, at: usize, chid: Chid) {
 }
 
 /// The channels of the turn were read: `rest` have work that rests.
-fn ends(decider: &mut Decider<Vectors>, now: Ns, busy: bool, rest: &[Chid]) -> Option<TurnEnd> {
+fn ends(decider: &mut Decider<Vectors>, now: Ns, busy: bool, rest: &[Chid]) -> Option<Completion> {
     let of = decider.work();
     let reading = Reading {
         of,
@@ -85,7 +86,7 @@ fn ends(decider: &mut Decider<Vectors>, now: Ns, busy: bool, rest: &[Chid]) -> O
 #[test]
 fn store_without_turns_passes_and_the_watcher_stops() {
     let mut decider = Decider::<Vectors>::default();
-    assert_eq!(decider.store(US(1), 0, NICE), Store::Passes);
+    assert_eq!(decider.store(US(1), 0, NICE), Store::Undecided);
     assert_eq!(decider.next_action(US(1)), Action::Stop);
     assert_eq!((decider.next(), decider.join(US(1), 7, None)), (None, None));
     assert!(!decider.has_leaked() && decider.take_wakes().is_empty());
@@ -119,8 +120,8 @@ fn further_store_joins_the_window_until_it_is_closed() {
     assert_eq!(decider.store(US(11), 0, NICE), Store::Joins);
     waits(&mut decider, US(12), 1);
     let next = decider.next().unwrap();
-    assert_eq!(decider.next_action(next), Action::Look);
-    decider.looked(next, true);
+    assert_eq!(decider.next_action(next), Action::CheckRings);
+    decider.rings_checked(next, true);
     assert_eq!(decider.next_action(next), Action::Close);
     // The entries are going.
     waits(&mut decider, next, 0);
@@ -138,7 +139,7 @@ fn window_without_a_store_is_no_submission_and_the_next_passes() {
     assert_eq!(decider.next_action(end), Action::Close);
     decider.closed(end, &Running::NONE);
     wakes_one(&mut decider, &[1]);
-    assert_eq!(decider.turns().unwrap().counters().unused, 1);
+    assert_eq!(decider.submissions().unwrap().counters().unused, 1);
 }
 
 #[test]
@@ -218,7 +219,7 @@ fn overdue_turn_lets_all_others_pass_and_their_entries_go_after_it() {
     assert_eq!(decider.next_action(now), Action::Again);
     let wakes = decider.take_wakes();
     assert!(wakes.all.iter().any(|at| at == 1) && !wakes.all.iter().any(|at| at == 0));
-    assert_eq!(decider.store(now, 1, NICE), Store::Passes);
+    assert_eq!(decider.store(now, 1, NICE), Store::Undecided);
     assert!(!decider.queues(1));
     // Not before its end.
     assert!(decider.has_leaked() && !decider.take_leak());
@@ -236,8 +237,8 @@ fn length_beside_undecided_work_is_not_learned() {
         decider.undecided(US(0), &channels(undecided));
         submits(&mut decider, US(10), 0, A);
         ends(&mut decider, US(500), false, &[]).unwrap();
-        let turns = decider.turns().unwrap();
-        turns.client(0).unwrap().history().longest()
+        let engine = decider.submissions().unwrap();
+        engine.client(0).unwrap().history().longest()
     };
     assert_eq!((learned(&[B]), learned(&[])), (US(0), US(490)));
 }
@@ -265,8 +266,8 @@ fn client_that_leaves_in_its_turn_passes_it_on() {
     assert!(decider.leave(US(20), 0));
     wakes_one(&mut decider, &[1]);
     assert!(decider.work().running.is_empty());
-    // Its place is vacant, and entries may be there.
-    assert_eq!(decider.store(US(21), 0, NICE), Store::Passes);
+    // Its wait queue is vacant, and entries may be there.
+    assert_eq!(decider.store(US(21), 0, NICE), Store::Undecided);
     assert!(decider.take_leak() && decider.leave(US(22), 1));
 }
 
@@ -287,7 +288,7 @@ fn spec_of_a_place_is_set_for_its_client_and_users_set_none_for_the_crowd() {
     let mut decider = decider(0);
     let (prio, mode) = (Prio::HIGHEST, Mode::Ht);
     let mut specs = Specs::new(vec![None; SPECS]);
-    let spec = Spec {
+    let spec = SchedulingParameters {
         prio: Some(prio),
         mode,
         reserve: None,
@@ -296,18 +297,19 @@ fn spec_of_a_place_is_set_for_its_client_and_users_set_none_for_the_crowd() {
     decider.set_specs(US(0), &specs, &[None; SPECS]);
     let at = decider.join(US(1), 7, Some(0)).unwrap();
     decider.store(US(2), at, NICE);
-    let setting =
-        |decider: &Decider<Vectors>, at| *decider.turns().unwrap().client(at).unwrap().setting();
+    let setting = |decider: &Decider<Vectors>, at| {
+        *decider.submissions().unwrap().client(at).unwrap().setting()
+    };
     assert_eq!(
         (setting(&decider, at).prio, setting(&decider, at).mode),
         (prio, mode)
     );
     assert_eq!(decider.follow(US(3), at, None), Some(true));
     assert_eq!(setting(&decider, at).mode, Mode::Prt);
-    // One of several of a place has to leave it.
+    // One of several of a wait queue has to leave it.
     let crowd = (100..).find_map(|user| {
         let at = decider.join(US(4), user, None)?;
-        (at == CROWD).then_some(at)
+        (at == SHARED_QUEUE).then_some(at)
     });
     let crowd = crowd.unwrap();
     decider.store(US(5), crowd, prio);
@@ -321,8 +323,8 @@ fn turn_that_is_forgotten_lets_all_try_again() {
     let mut decider = decider(2);
     submits(&mut decider, US(10), 0, A);
     waits(&mut decider, US(11), 1);
-    decider.forget_turn(US(20));
-    assert_eq!(decider.take_wakes().all.iter().count(), PLACES);
+    decider.abandon(US(20));
+    assert_eq!(decider.take_wakes().all.iter().count(), WAIT_QUEUES);
     assert_eq!(
         (decider.next(), decider.work().running.is_empty()),
         (None, true)
@@ -338,10 +340,10 @@ fn sums_outlive_the_turns() {
     ends(&mut decider, US(31), false, &[]).unwrap();
     let (waits, _) = decider.sums();
     assert_eq!(waits.total(), US(20));
-    let mut before = turns();
+    let mut before = engine();
     decider.replace(US(40), &mut before);
-    assert!(before.is_some_and(|turns| turns.counters().grants == 2));
+    assert!(before.is_some_and(|engine| engine.counters().grants == 2));
     decider.replace(US(41), &mut None);
     assert_eq!(decider.sums().0.total(), US(20));
-    assert_eq!(decider.store(US(42), 0, NICE), Store::Passes);
+    assert_eq!(decider.store(US(42), 0, NICE), Store::Undecided);
 }

@@ -2,39 +2,39 @@
 
 //! [double] Tests of several submissions in flight.
 
-use super::turns_tests::{granted, ht, prio, prt, US};
-use super::{Kind, Setting, Terms, Turns};
+use super::submissions_tests::{granted, ht, prio, prt, US};
+use super::{Kind, Setting, Submissions, Terms};
 use crate::Vectors;
 
 #[test]
 fn submission_that_was_not_used_is_the_newest_and_is_not_charged_as_the_one_before() {
-    let mut turns = prio(&[]);
+    let mut engine = prio(&[]);
     let terms = Terms::new(Kind::Cbs, US(10_000), US(100_000)).unwrap();
     let terms = Terms {
         hard: false,
         ..terms
     };
     let longest = Some(US(3_000));
-    let reserve = turns.promise(US(0), Terms { longest, ..terms }).unwrap();
-    turns.join(Setting { reserve, ..ht(9) }).unwrap();
-    turns.join(prt(1)).unwrap();
+    let reserve = engine.promise(US(0), Terms { longest, ..terms }).unwrap();
+    engine.join(Setting { reserve, ..ht(9) }).unwrap();
+    engine.join(prt(1)).unwrap();
     // Each costs the longest that is declared until its length is known.
-    turns.arrive(US(0), 0);
+    engine.arrive(US(0), 0);
     // The reserve expects less of the second.
     let less = Terms {
         longest: Some(US(1_000)),
         ..terms
     };
-    turns.set_reserve(US(0), reserve, Some(less));
-    assert_eq!(granted(turns.arrive(US(10), 0)), Some(0));
-    turns.arrive(US(20), 1);
-    let left = |turns: &Turns<Vectors>, now| turns.reserve(reserve).unwrap().left(now);
-    let before = left(&turns, US(230));
+    engine.set_reserve(US(0), reserve, Some(less));
+    assert_eq!(granted(engine.arrive(US(10), 0)), Some(0));
+    engine.arrive(US(20), 1);
+    let left = |engine: &Submissions<Vectors>, now| engine.reserve(reserve).unwrap().left(now);
+    let before = left(&engine, US(230));
     // The first is under way, so that the second kept nobody from the engine.
-    assert_eq!(granted(turns.returned(US(230), 0)), None);
-    assert_eq!(left(&turns, US(230)) - before, 1_000_000 - 20_000);
+    assert_eq!(granted(engine.returned(US(230), 0)), None);
+    assert_eq!(left(&engine, US(230)) - before, 1_000_000 - 20_000);
     // The first used its 3 ms, as was expected of it: it is charged no more.
-    let before = left(&turns, US(3_000));
-    assert_eq!(granted(turns.completed(US(3_000), 0, US(3_000))), Some(1));
-    assert_eq!(left(&turns, US(3_000)), before);
+    let before = left(&engine, US(3_000));
+    assert_eq!(granted(engine.completed(US(3_000), 0, US(3_000))), Some(1));
+    assert_eq!(left(&engine, US(3_000)), before);
 }

@@ -2,7 +2,7 @@
 
 //! [double] Tests of what a hog of a high priority leaves the others.
 
-use super::turns_tests::{granted, prio, prt, US};
+use super::submissions_tests::{granted, prio, prt, US};
 use super::{Kind, Setting, Terms, BACKGROUND, STARVED};
 use crate::units::Ns;
 use std::vec;
@@ -12,52 +12,52 @@ use std::vec;
 fn beside_a_hog(low: Ns, others: usize, hog: Setting, seconds: u64) -> (Ns, Ns) {
     let mut settings = vec![prt(0); others + 1];
     settings[0] = hog;
-    let mut turns = prio(&settings);
+    let mut engine = prio(&settings);
     if hog.reserve != BACKGROUND {
         let terms = Terms::new(Kind::Pe, US(10_000), US(10_000)).unwrap();
-        assert_eq!(turns.promise(US(0), terms), Some(hog.reserve));
+        assert_eq!(engine.promise(US(0), terms), Some(hog.reserve));
     }
     let mut now = US(0);
     let mut since = vec![US(0); others + 1];
     let (mut used, mut longest) = (Ns::ZERO, Ns::ZERO);
-    let mut step = turns.arrive(now, 0);
+    let mut step = engine.arrive(now, 0);
     for other in 1..=others {
-        turns.arrive(now, other);
+        engine.arrive(now, other);
     }
     while now < Ns::from_ms(1_000 * seconds) {
         let Some(at) = granted(step) else {
             now = step.timer.unwrap();
-            step = turns.timer(now);
+            step = engine.timer(now);
             continue;
         };
         longest = longest.max(now.saturating_sub(since[at]));
         // It arrives again while its command runs.
-        turns.arrive(now, at);
+        engine.arrive(now, at);
         since[at] = now;
         let length = if at == 0 { US(3_000) } else { low };
         now = now.saturating_add(length);
         used = used.saturating_add(if at == 0 { Ns::ZERO } else { length });
-        step = turns.completed(now, at, length);
+        step = engine.completed(now, at, length);
     }
     (used, longest)
 }
 
 #[test]
 fn time_from_an_arrival_to_its_grant_is_counted_once() {
-    let mut turns = prio(&[prt(1), prt(1)]);
-    turns.arrive(US(0), 0);
-    turns.arrive(US(10), 1);
-    turns.arrive(US(20), 1);
+    let mut engine = prio(&[prt(1), prt(1)]);
+    engine.arrive(US(0), 0);
+    engine.arrive(US(10), 1);
+    engine.arrive(US(20), 1);
     // Its priority changes while it waits.
-    turns.set(US(30), 1, prt(2));
-    turns.completed(US(40), 0, US(40));
-    turns.completed(US(50), 1, US(10));
-    turns.arrive(US(60), 0);
-    turns.arrive(US(70), 1);
-    turns.withdrawn(US(75), 1);
-    turns.arrive(US(80), 1);
+    engine.set(US(30), 1, prt(2));
+    engine.completed(US(40), 0, US(40));
+    engine.completed(US(50), 1, US(10));
+    engine.arrive(US(60), 0);
+    engine.arrive(US(70), 1);
+    engine.withdrawn(US(75), 1);
+    engine.arrive(US(80), 1);
     let waited = |at| {
-        turns
+        engine
             .client(at)
             .map(|client| client.waits_until(US(82)).total())
     };
@@ -91,18 +91,18 @@ fn client_with_a_reserve_is_not_passed_over() {
 
 #[test]
 fn client_that_waits_for_protected_work_passes_once_a_second() {
-    let mut turns = prio(&[prt(39), prt(0)]);
-    turns.protected(US(0), true);
-    let (mut now, mut passed) = (US(0), 0);
-    let mut step = turns.arrive(now, 1);
+    let mut engine = prio(&[prt(39), prt(0)]);
+    engine.protected(US(0), true);
+    let (mut now, mut overtaken) = (US(0), 0);
+    let mut step = engine.arrive(now, 1);
     loop {
         match granted(step) {
             Some(at) => {
                 assert_eq!(at, 1);
-                passed += 1;
+                overtaken += 1;
                 now = now.saturating_add(US(5_000));
-                turns.completed(now, at, US(5_000));
-                step = turns.arrive(now, at);
+                engine.completed(now, at, US(5_000));
+                step = engine.arrive(now, at);
             }
             None => {
                 let next = step.timer.unwrap();
@@ -111,30 +111,30 @@ fn client_that_waits_for_protected_work_passes_once_a_second() {
                     break;
                 }
                 now = next;
-                step = turns.timer(now);
+                step = engine.timer(now);
             }
         }
     }
-    assert_eq!(passed, 19);
+    assert_eq!(overtaken, 19);
     // Its end lets it pass at once.
-    assert_eq!(granted(turns.protected(now, false)), Some(1));
+    assert_eq!(granted(engine.protected(now, false)), Some(1));
 }
 
 #[test]
 fn account_of_the_floor_bounds_what_passes_beside_protected_work() {
-    let mut turns = prio(&[prt(39), prt(0)]);
-    turns.protected(US(0), true);
+    let mut engine = prio(&[prt(39), prt(0)]);
+    engine.protected(US(0), true);
     let (mut now, mut used) = (US(0), US(0));
-    let mut step = turns.arrive(now, 1);
+    let mut step = engine.arrive(now, 1);
     while now < Ns::from_ms(60_000) {
         if granted(step).is_some() {
             now = now.saturating_add(US(200_000));
             used = used.saturating_add(US(200_000));
-            turns.completed(now, 1, US(200_000));
-            step = turns.arrive(now, 1);
+            engine.completed(now, 1, US(200_000));
+            step = engine.arrive(now, 1);
         } else {
             now = step.timer.unwrap();
-            step = turns.timer(now);
+            step = engine.timer(now);
         }
     }
     assert!(used >= US(2_800_000) && used <= US(3_250_000), "{used:?}");
@@ -142,21 +142,21 @@ fn account_of_the_floor_bounds_what_passes_beside_protected_work() {
 
 #[test]
 fn no_client_passes_in_doubt_and_the_linger_counts_from_the_end_of_work() {
-    let mut turns = prio(&[prt(39)]);
-    turns.set_linger(US(1_000), false);
-    turns.protected(US(0), true);
-    turns.protected(US(100), false);
-    turns.doubt();
-    assert_eq!(granted(turns.arrive(US(2_000), 0)), None);
+    let mut engine = prio(&[prt(39)]);
+    engine.set_linger(US(1_000), false);
+    engine.protected(US(0), true);
+    engine.protected(US(100), false);
+    engine.doubt();
+    assert_eq!(granted(engine.arrive(US(2_000), 0)), None);
     // It was not there meanwhile.
-    assert_eq!(granted(turns.protected(US(2_100), false)), Some(0));
-    turns.completed(US(3_000), 0, US(900));
-    turns.doubt();
-    turns.arrive(US(3_000), 0);
-    turns.protected(US(3_100), true);
-    let step = turns.protected(US(3_200), false);
+    assert_eq!(granted(engine.protected(US(2_100), false)), Some(0));
+    engine.completed(US(3_000), 0, US(900));
+    engine.doubt();
+    engine.arrive(US(3_000), 0);
+    engine.protected(US(3_100), true);
+    let step = engine.protected(US(3_200), false);
     assert_eq!((granted(step), step.timer), (None, Some(US(4_200))));
-    turns.doubt();
-    assert_eq!(granted(turns.timer(US(4_200))), None);
-    assert_eq!(granted(turns.protected(US(4_210), false)), Some(0));
+    engine.doubt();
+    assert_eq!(granted(engine.timer(US(4_200))), None);
+    assert_eq!(granted(engine.protected(US(4_210), false)), Some(0));
 }

@@ -69,7 +69,7 @@ impl Forecast {
 
 /// The commands of a client. The memory for records is the caller's.
 #[derive(Clone, Debug)]
-pub struct History<R> {
+pub struct Predictor<R> {
     records: R,
     /// Records in use.
     len: usize,
@@ -81,7 +81,7 @@ pub struct History<R> {
     commands: u64,
 }
 
-impl<R: DerefMut<Target = [Record]>> History<R> {
+impl<R: DerefMut<Target = [Record]>> Predictor<R> {
     /// No command yet. There should be room for [`RECORDS`].
     pub const fn new(records: R) -> Self {
         Self {
@@ -217,14 +217,14 @@ mod tests {
     #[test]
     fn history_without_a_command_expects_the_unknown() {
         let mut room = ROOM;
-        let forecast = History::new(&mut room[..]).forecast();
+        let forecast = Predictor::new(&mut room[..]).forecast();
         assert_eq!((forecast.mean, forecast.margin), (UNKNOWN_COST, Ns::ZERO));
     }
 
     #[test]
     fn history_of_equal_commands_is_exact() {
         let mut room = ROOM;
-        let mut history = History::new(&mut room[..]);
+        let mut history = Predictor::new(&mut room[..]);
         (0..10).for_each(|_| history.learn(us(700), false));
         assert_eq!(history.forecast().charge(true), us(700));
     }
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn history_of_an_alternation_tells_both_apart() {
         let mut room = ROOM;
-        let mut history = History::new(&mut room[..]);
+        let mut history = Predictor::new(&mut room[..]);
         for _ in 0..10 {
             history.learn(us(100), false);
             history.learn(us(3000), false);
@@ -245,7 +245,7 @@ mod tests {
     #[test]
     fn history_on_a_miss_expects_the_longest() {
         let mut room = ROOM;
-        let mut history = History::new(&mut room[..]);
+        let mut history = Predictor::new(&mut room[..]);
         history.learn(us(900), false);
         history.learn(us(5), false);
         assert_eq!(history.forecast().mean, us(900));
@@ -254,9 +254,9 @@ mod tests {
     #[test]
     fn history_of_varying_commands_has_a_margin() {
         let mut room = ROOM;
-        let mut history = History::new(&mut room[..]);
+        let mut history = Predictor::new(&mut room[..]);
         // Lengths of the same power of two.
-        (0..200).for_each(|turn| history.learn(us(550 + 400 * (turn % 2)), false));
+        (0..200).for_each(|round| history.learn(us(550 + 400 * (round % 2)), false));
         let forecast = history.forecast();
         assert!(forecast.mean > us(700) && forecast.mean < us(800));
         assert!(forecast.charge(false) > us(1000));
@@ -265,7 +265,7 @@ mod tests {
     #[test]
     fn history_keeps_switches_apart_from_commands() {
         let mut room = ROOM;
-        let mut history = History::new(&mut room[..]);
+        let mut history = Predictor::new(&mut room[..]);
         (0..5).for_each(|_| history.learn(us(700), false));
         (0..100).for_each(|_| history.learn(us(710), true));
         let forecast = history.forecast();
@@ -276,7 +276,7 @@ mod tests {
     #[test]
     fn history_takes_a_long_command_after_a_switch_for_a_long_command() {
         let mut room = ROOM;
-        let mut history = History::new(&mut room[..]);
+        let mut history = Predictor::new(&mut room[..]);
         (0..5).for_each(|_| history.learn(us(700), false));
         for _ in 0..40 {
             history.learn(us(9000), true);
@@ -288,9 +288,9 @@ mod tests {
     #[test]
     fn history_never_has_more_records_than_room() {
         let mut room = ROOM;
-        let mut history = History::new(&mut room[..]);
-        for turn in 0..10_000_u64 {
-            history.learn(Ns::new(1 << (turn * turn % 37)), false);
+        let mut history = Predictor::new(&mut room[..]);
+        for round in 0..10_000_u64 {
+            history.learn(Ns::new(1 << (round * round % 37)), false);
         }
         assert!(history.known().len() <= RECORDS);
         assert_eq!(history.longest(), Ns::new(1 << 36));

@@ -19,8 +19,8 @@ use crate::units::Ns;
 
 /// Most channels that are noted.
 pub const LEFTOVERS: usize = 128;
-/// Most of them of the clients at one place.
-const OF_PLACE: usize = 16;
+/// Most of them of the clients at one wait queue.
+const OF_QUEUE: usize = 16;
 /// How long a channel waits for a semaphore before the turn of its client ends. What it waits for
 /// may be another channel of the client, whose end it sees a little later.
 pub(super) const REST: Ns = Ns::from_us(100);
@@ -48,7 +48,7 @@ pub enum Doing {
     Runs,
 }
 
-/// A channel, and the place of its client.
+/// A channel, and the wait queue of its client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Leftover {
     chid: Chid,
@@ -56,7 +56,7 @@ struct Leftover {
 }
 
 impl Leftover {
-    fn place(self) -> usize {
+    fn wait_queue(self) -> usize {
         self.at.into()
     }
 }
@@ -86,19 +86,23 @@ impl Default for Leftovers {
 }
 
 impl Leftovers {
-    /// The turn of the client at a place has ended, and this channel has work left. False if there
-    /// is no room for it.
+    /// The turn of the client at a wait queue has ended, and this channel has work left. False if
+    /// there is no room for it.
     pub fn add(&mut self, now: Ns, chid: Chid, at: usize) -> bool {
         self.remove(|other, _| other == chid);
-        let own = self.all.iter().flatten().filter(|left| left.place() == at);
-        if own.count() >= OF_PLACE {
+        let own = self
+            .all
+            .iter()
+            .flatten()
+            .filter(|left| left.wait_queue() == at);
+        if own.count() >= OF_QUEUE {
             return false;
         }
         let Some(free) = self.all.iter().position(Option::is_none) else {
             return false;
         };
         if let Some(slot) = self.all.get_mut(free) {
-            // CAST: few places.
+            // CAST: few wait queues.
             *slot = Some(Leftover { chid, at: at as u8 });
         }
         self.end = self.end.max(free.saturating_add(1));
@@ -110,10 +114,10 @@ impl Leftovers {
         true
     }
 
-    /// Forgets those of which `gone` says so, by channel and place.
+    /// Forgets those of which `gone` says so, by channel and wait queue.
     pub fn remove(&mut self, mut gone: impl FnMut(Chid, usize) -> bool) {
         for slot in self.all.iter_mut().take(self.end) {
-            *slot = slot.filter(|left| !gone(left.chid, left.place()));
+            *slot = slot.filter(|left| !gone(left.chid, left.wait_queue()));
         }
         let last = self.channels().last();
         self.end = last.map_or(0, |(last, _)| last.saturating_add(1));
@@ -128,8 +132,8 @@ impl Leftovers {
         all.filter_map(|(at, left)| Some((at, left.as_ref()?.chid)))
     }
 
-    /// They were read: `doing` says what the channel at a position does. Returns the place of which
-    /// one is on the engine, and for how long that has been.
+    /// They were read: `doing` says what the channel at a position does. Returns the wait queue of
+    /// which one is on the engine, and for how long that has been.
     pub fn note(
         &mut self,
         now: Ns,
@@ -145,7 +149,7 @@ impl Leftovers {
                 Doing::Nothing => *slot = None,
                 Doing::Rests => {}
                 Doing::Waits => active = true,
-                Doing::Runs => (ran, active) = (Some((left.place(), elapsed)), true),
+                Doing::Runs => (ran, active) = (Some((left.wait_queue(), elapsed)), true),
             }
         }
         self.read = now;
@@ -199,7 +203,7 @@ mod tests {
     #[test]
     fn place_has_so_many_and_leaves_with_all_of_them() {
         let mut left = Leftovers::default();
-        for number in 0..OF_PLACE {
+        for number in 0..OF_QUEUE {
             // CAST: a few.
             assert!(left.add(US(0), Chid::from_bits(10 + number as u32), 7));
         }

@@ -13,8 +13,8 @@
 //! Bound: in any window `w` the engine is kept free while other clients wait for `w / 5`, [`MOST`]
 //! and one pause at most.
 //!
-//! Only pauses count in which another client waits: in others the watcher does not read the channels
-//! of protected clients, and the shield keeps no client from the engine.
+//! Only pauses count in which another client waits: in others the completion thread does not read
+//! the channels of protected clients, and the shield keeps no client from the engine.
 
 use crate::units::Ns;
 
@@ -83,7 +83,7 @@ impl Linger {
             return;
         }
         let counter = if pause <= kept {
-            self.met.get_mut(place(pause))
+            self.met.get_mut(bucket(pause))
         } else {
             Some(&mut self.missed)
         };
@@ -131,20 +131,20 @@ impl Linger {
 }
 
 /// Where a length is counted.
-fn place(pause: Ns) -> usize {
+fn bucket(pause: Ns) -> usize {
     let ns = pause.get().max(1 << LEAST_LOG);
     let log = ns.ilog2();
     let upper = ns >> log.saturating_sub(1) & 1;
     let halves = log.saturating_sub(LEAST_LOG).saturating_mul(2);
     // CAST: at most 100.
-    let place = halves as usize + upper as usize;
-    place.min(LENGTHS - 1)
+    let bucket = halves as usize + upper as usize;
+    bucket.min(LENGTHS - 1)
 }
 
 /// The end of the lengths that are counted there.
-fn length(place: usize) -> Ns {
+fn length(bucket: usize) -> Ns {
     // CAST: below LENGTHS.
-    let next = place as u32 + 1;
+    let next = bucket as u32 + 1;
     let power = 1u64 << (LEAST_LOG + next / 2);
     Ns::new(if next % 2 == 0 { power } else { power / 2 * 3 })
 }
@@ -175,11 +175,11 @@ mod tests {
     #[test]
     fn lengths_are_counted_below_their_ends() {
         for us in 1..5_000 {
-            let at = place(US(us));
+            let at = bucket(US(us));
             assert!(US(us) < length(at));
             assert!(at == 0 || US(us) >= length(at - 1));
         }
-        assert_eq!(place(US(60_000_000)), LENGTHS - 1);
+        assert_eq!(bucket(US(60_000_000)), LENGTHS - 1);
         assert!(length(LENGTHS - 1) > US(5_000));
     }
 

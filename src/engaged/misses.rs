@@ -17,12 +17,12 @@
 //! much: so long commands of it cannot follow each other.
 
 use super::client::Flight;
-use super::turns::Turns;
-use super::{Record, Void, BACKGROUND, CROWD, MAX_DEBT, STARVED};
+use super::submissions::Submissions;
+use super::{Record, Void, BACKGROUND, MAX_DEBT, SHARED_QUEUE, STARVED};
 use crate::storage::Storage;
 use crate::units::Ns;
 
-impl<S: Storage<Of<Record>: 'static>> Turns<S> {
+impl<S: Storage<Of<Record>: 'static>> Submissions<S> {
     /// The longest command of others that the deadline of a reserve bears, see
     /// [`bears`](super::bears); `None`: commands of any length.
     pub fn set_bound(&mut self, at: usize, bound: Option<Ns>) {
@@ -74,8 +74,12 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
         let bears = most?;
         self.counters.exceeded = self.counters.exceeded.saturating_add(1);
         let debt = self.time_unpromised(together.saturating_sub(bears));
-        // Users that share the place of all do not stop each other for long.
-        let most = if at == CROWD { STARVED } else { MAX_DEBT };
+        // Users that share the wait queue of all do not stop each other for long.
+        let most = if at == SHARED_QUEUE {
+            STARVED
+        } else {
+            MAX_DEBT
+        };
         let until = now.saturating_add(debt.min(most));
         // A firm reserve owes it.
         if let Some(client) = self.clients.get_mut(at).filter(|_| !breach) {

@@ -5,13 +5,13 @@
 //! A client that is engaged stops at each submission (an *arrival*), is let pass by a *grant*, and
 //! the end of what it submitted (a *completion*) leads to the next grant. The [`Decider`] of a GPU
 //! is told of each store and of what is read of the GPU, and says what has to be done: the module
-//! has threads, pages and registers for that, and decides nothing itself. Within it, [`Turns`]
-//! keeps which clients wait and which one is on the engine; it is told what happened, and gives back
-//! at most one grant and the time at which it wants to be called again. The caller owns the clock and
-//! the lock. No call allocates, sleeps or takes longer than its number of clients, so that the fault
-//! path of the module can make it under a spinlock.
+//! has threads, pages and registers for that, and decides nothing itself. Within it,
+//! [`Submissions`] keeps which clients wait and which one is on the engine; it is told what
+//! happened, and gives back at most one grant and the time at which it wants to be called again.
+//! The caller owns the clock and the lock. No call allocates, sleeps or takes longer than its
+//! number of clients, so that the fault path of the module can make it under a spinlock.
 //!
-//! # The contract of [`Turns`]
+//! # The contract of [`Submissions`]
 //!
 //! - A client without a pending arrival gets no grant, and one arrival gets one grant.
 //! - Submissions of one client at a time are in flight: one, or up to [`HT_DEPTH`] of a client under
@@ -28,19 +28,19 @@
 //! | file | contents |
 //! |---|---|
 //! | `decider` | what is decided on stores, and on clients that come, change and go |
-//! | `actions` | what the watcher has to do next, and what follows from what it reads |
+//! | `actions` | what the completion thread has to do next, and what follows from what it reads |
 //! | `wakes`, `running` | whose threads have to be woken; whose end is waited for |
-//! | `turns` | what happens: which clients wait, which one is on the engine |
+//! | `submissions` | what happens: which clients wait, which one is on the engine |
 //! | `select` | which client is next |
 //! | `floor` | what no priority takes from the others |
 //! | `account` | time that is earned and paid, for `floor` and `leftovers` |
 //! | `beside` | what they use beside the turns of others |
 //! | `leftovers` | channels with work that goes on after its turn has ended |
 //! | `shield`, `protected` | protected clients, which are not stopped, and when they are looked at |
-//! | `protecting` | what the turns are told of them |
+//! | `protecting` | what the submissions are told of them |
 //! | `linger` | for how long the engine is kept free after their work |
 //! | `client` | one client, and what is set for it |
-//! | `places` | which clients have which position, when there are many |
+//! | `wait_queues` | which clients have which position, when there are many |
 //! | `terms` | what a reserve promises, and what its three kinds have in common |
 //! | `reserve` | GPU time that is promised to a client or several |
 //! | `specs` | what is set for processes, cgroups and users |
@@ -49,7 +49,7 @@
 //! | `apriori` | AE: starts only what fits, as in the paper |
 //! | `bandwidth` | CBS: postpones its deadline before a long command |
 //! | `history` | how long the next command of a client will take |
-//! | `watch` | when the entries of a page go, and when commands have ended |
+//! | `detection` | when the entries of a page go, and when commands have ended |
 //! | `admission` | which reserves can be kept together |
 //! | `waits`, `waiting` | for what clients wait; its books |
 //! | `settling` | what a submission that has ended costs its client |
@@ -72,6 +72,9 @@ mod decider;
 mod decider_random_tests;
 #[cfg(test)]
 mod decider_tests;
+mod detection;
+#[cfg(test)]
+mod detection_tests;
 #[cfg(test)]
 mod flights_tests;
 mod floor;
@@ -84,7 +87,6 @@ mod missed;
 mod misses;
 #[cfg(test)]
 mod misses_tests;
-mod places;
 mod posterior;
 mod promises;
 #[cfg(test)]
@@ -100,40 +102,38 @@ mod shield;
 #[cfg(test)]
 mod shield_tests;
 mod specs;
-mod terms;
-mod turns;
+mod submissions;
 #[cfg(test)]
-mod turns_tests;
+mod submissions_tests;
+mod terms;
+mod wait_queues;
 mod waiting;
 mod waits;
 #[cfg(test)]
 mod waits_tests;
 mod wakes;
-mod watch;
-#[cfg(test)]
-mod watch_tests;
 
 pub use crate::candidate::{Offer, Prio};
-pub use actions::{Action, Reading, TurnEnd, Work, HEARTBEAT};
+pub use actions::{Action, Completion, Reading, Work, HEARTBEAT};
 pub use admission::{bears, by_sum, deadlines, Promise, Refusal, Task, Why};
 pub use client::{Client, Mode, Owed, Setting};
 pub use decider::{Decider, Store};
+pub use detection::{Detection, Due, Ended, Left, RETURN, WINDOW};
 pub use floor::STARVED;
-pub use history::{Forecast, History, Record, RECORDS, UNKNOWN_COST};
+pub use history::{Forecast, Predictor, Record, RECORDS, UNKNOWN_COST};
 pub use leftovers::{Doing, Leftovers, LEFTOVERS};
 pub use missed::{Miss, Misses, Void};
-pub use places::{Places, CROWD, PLACES};
 pub use protected::Protected;
 pub use reports::Report;
 pub use reserve::{Reserve, Served};
 pub use running::Running;
 pub use shield::MAX_LINGER;
-pub use specs::{reserve_of, Row, Spec, Specs, PROMISED_PCT, SPECS, SUBMISSION};
+pub use specs::{reserve_of, Row, SchedulingParameters, Specs, PROMISED_PCT, SPECS, SUBMISSION};
+pub use submissions::{Counters, Grant, Step, Submissions, BACKGROUND};
 pub use terms::{Kind, Terms};
-pub use turns::{Counters, Grant, Step, Turns, BACKGROUND};
+pub use wait_queues::{WaitQueues, SHARED_QUEUE, WAIT_QUEUES};
 pub use waits::{Cause, Waits};
-pub use wakes::{PlaceSet, Wakes};
-pub use watch::{Due, Ended, Left, Watch, RETURN, WINDOW};
+pub use wakes::{QueueSet, Wakes};
 
 use crate::units::{signed, Ns};
 

@@ -3,8 +3,8 @@
 //! [pure] Reserves that come, change and go while clients use them, and the background beside them.
 
 use super::client::Flight;
+use super::submissions::{Submissions, BACKGROUND};
 use super::terms::charge;
-use super::turns::{Turns, BACKGROUND};
 use super::{Kind, Record, Reserve, Terms};
 use crate::fair::mul_div;
 use crate::storage::Storage;
@@ -15,7 +15,7 @@ const BACKGROUND_PERIOD: Ns = Ns::from_ms(100);
 /// Least part of the GPU that [`BACKGROUND`] is given, in percent.
 const BACKGROUND_LEAST: u64 = 5;
 
-impl<S: Storage<Of<Record>: 'static>> Turns<S> {
+impl<S: Storage<Of<Record>: 'static>> Submissions<S> {
     /// Adds a reserve that was admitted, and makes [`BACKGROUND`] smaller. Nothing if there is no
     /// room.
     pub fn promise(&mut self, now: Ns, terms: Terms) -> Option<usize> {

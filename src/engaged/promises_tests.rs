@@ -2,7 +2,7 @@
 
 //! [double] Tests of reserves that change while clients use them.
 
-use super::turns_tests::{granted, prio, prt, US};
+use super::submissions_tests::{granted, prio, prt, US};
 use super::{Kind, Misses, Served, Setting, Terms, BACKGROUND};
 
 fn terms(kind: Kind, capacity_us: u64, period_us: u64) -> Terms {
@@ -15,28 +15,28 @@ fn of(reserve: usize) -> Setting {
 
 #[test]
 fn command_of_a_reserve_that_is_gone_is_not_charged_to_the_next_one() {
-    let mut turns = prio(&[of(1)]);
-    turns.set_reserve(US(0), 1, Some(terms(Kind::Pe, 1_000, 10_000)));
-    assert_eq!(granted(turns.arrive(US(0), 0)), Some(0));
-    turns.set_reserve(US(100), 1, None);
-    assert!(turns.reserve(1).is_none());
-    turns.set_reserve(US(200), 1, Some(terms(Kind::Pe, 2_000, 10_000)));
-    turns.completed(US(9_000), 0, US(9_000));
-    assert_eq!(turns.reserve(1).unwrap().left(US(9_000)), 2_000_000);
+    let mut engine = prio(&[of(1)]);
+    engine.set_reserve(US(0), 1, Some(terms(Kind::Pe, 1_000, 10_000)));
+    assert_eq!(granted(engine.arrive(US(0), 0)), Some(0));
+    engine.set_reserve(US(100), 1, None);
+    assert!(engine.reserve(1).is_none());
+    engine.set_reserve(US(200), 1, Some(terms(Kind::Pe, 2_000, 10_000)));
+    engine.completed(US(9_000), 0, US(9_000));
+    assert_eq!(engine.reserve(1).unwrap().left(US(9_000)), 2_000_000);
 }
 
 #[test]
 fn commands_served_are_counted_with_those_longer_than_declared() {
-    let mut turns = prio(&[of(1)]);
+    let mut engine = prio(&[of(1)]);
     let longest = Some(US(300));
     let declared = Terms {
         longest,
         ..terms(Kind::Pe, 5_000, 10_000)
     };
-    turns.set_reserve(US(0), 1, Some(declared));
+    engine.set_reserve(US(0), 1, Some(declared));
     for (at, used) in [(0, 200), (1_000, 400), (2_000, 300)] {
-        assert_eq!(granted(turns.arrive(US(at), 0)), Some(0));
-        turns.completed(US(at + used), 0, US(used));
+        assert_eq!(granted(engine.arrive(US(at), 0)), Some(0));
+        engine.completed(US(at + used), 0, US(used));
     }
     let served = Served {
         commands: 3,
@@ -45,28 +45,28 @@ fn commands_served_are_counted_with_those_longer_than_declared() {
         breaches: 1,
         misses: Misses::default(),
     };
-    assert_eq!(turns.reserve(1).unwrap().served(), &served);
-    assert_eq!(turns.counters().breaches, 1);
+    assert_eq!(engine.reserve(1).unwrap().served(), &served);
+    assert_eq!(engine.counters().breaches, 1);
 }
 
 #[test]
 fn changed_promise_of_one_kind_keeps_its_debt() {
     for kind in [Kind::Pe, Kind::Ae, Kind::Cbs] {
-        let mut turns = prio(&[of(1)]);
-        turns.set_reserve(US(0), 1, Some(terms(kind, 5_000, 10_000)));
-        assert_eq!(granted(turns.arrive(US(0), 0)), Some(0), "{kind:?}");
-        turns.completed(US(9_000), 0, US(9_000));
-        let debt = turns.reserve(1).unwrap().left(US(9_000));
-        let from = turns.reserve(1).unwrap().offer(US(9_000), US(1)).from;
+        let mut engine = prio(&[of(1)]);
+        engine.set_reserve(US(0), 1, Some(terms(kind, 5_000, 10_000)));
+        assert_eq!(granted(engine.arrive(US(0), 0)), Some(0), "{kind:?}");
+        engine.completed(US(9_000), 0, US(9_000));
+        let debt = engine.reserve(1).unwrap().left(US(9_000));
+        let from = engine.reserve(1).unwrap().offer(US(9_000), US(1)).from;
         assert!(debt < 0 && from > US(9_000), "{kind:?}");
-        turns.set_reserve(US(9_000), 1, Some(terms(kind, 5_001, 10_000)));
-        let reserve = turns.reserve(1).unwrap();
+        engine.set_reserve(US(9_000), 1, Some(terms(kind, 5_001, 10_000)));
+        let reserve = engine.reserve(1).unwrap();
         assert_eq!(reserve.offer(US(9_000), US(1)).from, from, "{kind:?}");
         assert!(kind == Kind::Cbs || reserve.left(US(9_000)) == debt);
         let other = terms(Kind::Pe, 6_000, 10_000);
         if kind != Kind::Pe {
-            turns.set_reserve(US(9_000), 1, Some(other));
-            assert_eq!(turns.reserve(1).unwrap().left(US(9_000)), 6_000_000);
+            engine.set_reserve(US(9_000), 1, Some(other));
+            assert_eq!(engine.reserve(1).unwrap().left(US(9_000)), 6_000_000);
         }
     }
 }
@@ -80,82 +80,82 @@ fn reserve_that_is_made_smaller_during_a_command_gets_no_more_than_before() {
     };
     // By another promise, and by one that is cleared and set anew.
     for clears in [false, true] {
-        let mut turns = prio(&[of(1)]);
-        turns.set_reserve(US(0), 1, Some(firm(9_000)));
-        assert_eq!(granted(turns.arrive(US(0), 0)), Some(0));
+        let mut engine = prio(&[of(1)]);
+        engine.set_reserve(US(0), 1, Some(firm(9_000)));
+        assert_eq!(granted(engine.arrive(US(0), 0)), Some(0));
         if clears {
-            turns.set_reserve(US(10), 1, None);
+            engine.set_reserve(US(10), 1, None);
         }
-        turns.set_reserve(US(10), 1, Some(firm(100)));
-        turns.completed(US(500), 0, US(500));
-        let from = turns.reserve(1).unwrap().offer(US(500), US(100)).from;
+        engine.set_reserve(US(10), 1, Some(firm(100)));
+        engine.completed(US(500), 0, US(500));
+        let from = engine.reserve(1).unwrap().offer(US(500), US(100)).from;
         assert_eq!(from, US(10_000), "{clears}");
     }
 }
 
 #[test]
 fn background_gets_no_less_than_what_is_not_promised() {
-    let mut turns = prio(&[prt(0)]);
-    turns.set_reserve(US(0), 3, Some(terms(Kind::Pe, 900, 100_000)));
-    let background = turns.reserve(BACKGROUND).unwrap();
+    let mut engine = prio(&[prt(0)]);
+    engine.set_reserve(US(0), 3, Some(terms(Kind::Pe, 900, 100_000)));
+    let background = engine.reserve(BACKGROUND).unwrap();
     assert_eq!(background.terms().capacity, US(99_100));
 }
 
 #[test]
 fn submissions_beyond_those_declared_pay_what_each_costs() {
-    let mut turns = prio(&[of(1)]);
+    let mut engine = prio(&[of(1)]);
     let declared = terms(Kind::Cbs, 5_000, 10_000).declared(2).unwrap();
-    turns.set_reserve(US(0), 1, Some(declared));
+    engine.set_reserve(US(0), 1, Some(declared));
     let mut left = 5_000_000;
     // It begins anew only when what it used is paid for, at twice that.
     for (at, fee) in [(0, 0), (60, 0), (120, 60), (180, 60)] {
-        assert_eq!(granted(turns.arrive(US(at), 0)), Some(0));
-        turns.completed(US(at + 50), 0, US(50));
+        assert_eq!(granted(engine.arrive(US(at), 0)), Some(0));
+        engine.completed(US(at + 50), 0, US(50));
         left -= 50_000 + fee * 1000;
-        let reserve = turns.reserve(1).unwrap();
+        let reserve = engine.reserve(1).unwrap();
         assert_eq!(reserve.left(US(at + 50)), left, "{at}");
     }
 }
 
 #[test]
 fn client_that_waits_when_its_promise_changes_is_granted_by_the_new_one() {
-    let mut turns = prio(&[of(1)]);
-    turns.set_reserve(US(0), 1, Some(terms(Kind::Pe, 100, 1_000_000)));
-    turns.arrive(US(0), 0);
-    turns.completed(US(50_000), 0, US(50_000));
-    let step = turns.arrive(US(50_000), 0);
+    let mut engine = prio(&[of(1)]);
+    engine.set_reserve(US(0), 1, Some(terms(Kind::Pe, 100, 1_000_000)));
+    engine.arrive(US(0), 0);
+    engine.completed(US(50_000), 0, US(50_000));
+    let step = engine.arrive(US(50_000), 0);
     // It owes 50 ms of 100 us a second, of which what takes a minute is remembered.
     assert_eq!(granted(step), None);
     assert!(step.timer.unwrap() > US(59_000_000));
-    turns.set_reserve(US(60_000), 1, Some(terms(Kind::Cbs, 50_000, 100_000)));
-    assert_eq!(granted(turns.timer(US(60_000))), Some(0));
+    engine.set_reserve(US(60_000), 1, Some(terms(Kind::Cbs, 50_000, 100_000)));
+    assert_eq!(granted(engine.timer(US(60_000))), Some(0));
 }
 
 #[test]
 fn background_is_there_while_something_is_promised() {
-    let mut turns = prio(&[prt(0)]);
-    turns.set_reserve(US(0), 3, Some(terms(Kind::Pe, 6_000, 10_000)));
-    let background = turns.reserve(BACKGROUND).unwrap();
+    let mut engine = prio(&[prt(0)]);
+    engine.set_reserve(US(0), 3, Some(terms(Kind::Pe, 6_000, 10_000)));
+    let background = engine.reserve(BACKGROUND).unwrap();
     assert_eq!(background.terms().capacity, US(40_000));
-    turns.set_reserve(US(0), 3, None);
-    assert!(turns.reserve(BACKGROUND).is_none());
+    engine.set_reserve(US(0), 3, None);
+    assert!(engine.reserve(BACKGROUND).is_none());
     // It is no position of a promise.
-    turns.set_reserve(US(0), BACKGROUND, Some(terms(Kind::Pe, 10, 10_000)));
-    assert!(turns.reserve(BACKGROUND).is_none());
+    engine.set_reserve(US(0), BACKGROUND, Some(terms(Kind::Pe, 10, 10_000)));
+    assert!(engine.reserve(BACKGROUND).is_none());
 }
 
 #[test]
 fn length_beside_work_that_passed_undecided_is_not_learned() {
-    let mut turns = prio(&[of(1)]);
-    turns.set_reserve(US(0), 1, Some(terms(Kind::Pe, 20_000, 40_000)));
-    assert_eq!(granted(turns.arrive(US(0), 0)), Some(0));
+    let mut engine = prio(&[of(1)]);
+    engine.set_reserve(US(0), 1, Some(terms(Kind::Pe, 20_000, 40_000)));
+    assert_eq!(granted(engine.arrive(US(0), 0)), Some(0));
     // 5 ms were expected: that much is charged, not what others used.
-    turns.completed_beside_others(US(30_000), 0, US(30_000));
-    let history = turns.client(0).unwrap().history();
+    engine.completed_beside_others(US(30_000), 0, US(30_000));
+    let history = engine.client(0).unwrap().history();
     assert_eq!((history.commands(), history.longest()), (1, US(0)));
-    assert_eq!(turns.reserve(1).unwrap().left(US(30_000)), 15_000_000);
-    assert_eq!(granted(turns.arrive(US(30_000), 0)), Some(0));
-    turns.completed(US(31_000), 0, US(1_000));
-    let history = turns.client(0).unwrap().history();
+    assert_eq!(engine.reserve(1).unwrap().left(US(30_000)), 15_000_000);
+    assert_eq!(granted(engine.arrive(US(30_000), 0)), Some(0));
+    engine.completed(US(31_000), 0, US(1_000));
+    let history = engine.client(0).unwrap().history();
     assert_eq!((history.commands(), history.longest()), (2, US(1_000)));
 }

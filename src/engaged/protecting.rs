@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] What the turns are told of protected clients, see `shield`.
+//! [pure] What the submissions are told of protected clients, see `shield`.
 
-use super::turns::{Step, Turns};
+use super::submissions::{Step, Submissions};
 use super::Record;
 use crate::storage::Storage;
 use crate::units::Ns;
 
-impl<S: Storage<Of<Record>: 'static>> Turns<S> {
+impl<S: Storage<Of<Record>: 'static>> Submissions<S> {
     /// Keeps the engine idle so long after work of protected clients, at most
     /// [`MAX_LINGER`](super::MAX_LINGER). `adapts`: only as long as their pauses last, so long at most.
     pub fn set_linger(&mut self, linger: Ns, adapts: bool) {

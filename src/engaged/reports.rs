@@ -5,7 +5,7 @@
 //! misses each deadline fills no queue.
 
 use super::missed::Miss;
-use super::places::PLACES;
+use super::wait_queues::WAIT_QUEUES;
 
 /// How often something happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,28 +49,28 @@ impl Report {
     }
 }
 
-/// What has not been told yet, by place.
+/// What has not been told yet, by wait queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reports {
-    of: [Report; PLACES],
+    of: [Report; WAIT_QUEUES],
     /// Whether all clients had to pass.
     opened: bool,
 }
 
 impl Reports {
     pub(super) const NONE: Self = Self {
-        of: [Report::NONE; PLACES],
+        of: [Report::NONE; WAIT_QUEUES],
         opened: false,
     };
 
-    /// Adds what has happened to the clients at a place.
+    /// Adds what has happened to the clients at a wait queue.
     pub(super) fn add(&mut self, at: usize, report: &Report) {
         if let Some(sum) = self.of.get_mut(at) {
             sum.add(report);
         }
     }
 
-    /// What there is to tell of the clients at a place, from this one on; it is told once.
+    /// What there is to tell of the clients at a wait queue, from this one on; it is told once.
     pub(super) fn take(&mut self, from: usize) -> Option<(usize, Report)> {
         let mut all = self.of.iter_mut().enumerate().skip(from);
         let (at, report) = all.find(|(_, report)| **report != Report::NONE)?;
@@ -113,7 +113,7 @@ mod tests {
         reports.add(3, &report);
         reports.add(3, &report);
         reports.add(7, &report);
-        reports.add(PLACES, &report);
+        reports.add(WAIT_QUEUES, &report);
         let expected = Report {
             missed: 4,
             void: 2,

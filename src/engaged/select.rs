@@ -4,14 +4,14 @@
 
 use super::client::Flight;
 use super::missed::Void;
+use super::submissions::{Grant, InFlight, Step, Submissions};
 use super::terms::charge;
-use super::turns::{Grant, Step, Turn, Turns};
 use super::{Mode, Offer, Record, HT_DEPTH, HT_SLICE, MAX_GRANT, STARVED};
 use crate::policies::dispatch::{Candidate, DispatcherKind};
 use crate::storage::Storage;
 use crate::units::Ns;
 
-impl<S: Storage<Of<Record>: 'static>> Turns<S> {
+impl<S: Storage<Of<Record>: 'static>> Submissions<S> {
     /// A client that waits, as the dispatcher sees it, with its ticket.
     pub(super) fn candidate(&self, now: Ns, at: usize) -> Option<(Candidate, u64)> {
         let client = self.clients.get(at)?;
@@ -76,25 +76,25 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
     }
 
     /// Whether the client of the turn may add a submission to those in flight.
-    fn joins(&self, now: Ns, turn: Turn) -> bool {
-        let Some(client) = self.client(turn.client) else {
+    fn joins(&self, now: Ns, in_flight: InFlight) -> bool {
+        let Some(client) = self.client(in_flight.client) else {
             return false;
         };
         let (Mode::Ht, true) = (client.setting.mode, client.in_flight() < HT_DEPTH) else {
             return false;
         };
-        let own = self.candidate(now, turn.client).map(|(own, _)| own);
+        let own = self.candidate(now, in_flight.client).map(|(own, _)| own);
         let Some(own) = own.filter(|own| own.offer.from <= now) else {
             return false;
         };
-        let Some((_, other)) = self.first(now, Some(turn.client)) else {
+        let Some((_, other)) = self.first(now, Some(in_flight.client)) else {
             return true;
         };
-        if self.starved(now, Some(turn.client)).is_some() {
+        if self.starved(now, Some(in_flight.client)).is_some() {
             return false;
         }
         let (own, other) = (self.dispatcher.order(&own), self.dispatcher.order(&other));
-        own < other || own == other && now < turn.since.saturating_add(HT_SLICE)
+        own < other || own == other && now < in_flight.since.saturating_add(HT_SLICE)
     }
 
     /// Lets the next client pass, if one may.
@@ -102,12 +102,12 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
         if self.open {
             return Step::default();
         }
-        let next = match self.turn {
-            Some(turn) => self.joins(now, turn).then_some(turn.client),
+        let next = match self.in_flight {
+            Some(in_flight) => self.joins(now, in_flight).then_some(in_flight.client),
             None => self.first(now, None).map(|(at, _)| at),
         };
         let next = next.filter(|at| !self.shield.holds(now, self.expected(*at)));
-        let idle = self.turn.is_none();
+        let idle = self.in_flight.is_none();
         let starved = if idle { self.starved(now, next) } else { None };
         let grant = starved.or(next);
         let grant = grant.and_then(|at| self.grant(now, at, starved.is_some()));
@@ -130,7 +130,7 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
     /// Lets a client pass.
     fn grant(&mut self, now: Ns, at: usize, floor: bool) -> Option<Grant> {
         let (candidate, _) = self.candidate(now, at)?;
-        self.pass_over(now, at);
+        self.note_overtaken(now, at);
         let waiting = self.take_waiting(now, at)?;
         let switched = self.last != Some(at);
         let client = self.clients.get_mut(at)?;
@@ -163,7 +163,7 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
         }
         client.begin(flight);
         self.last = Some(at);
-        self.turn.get_or_insert(Turn {
+        self.in_flight.get_or_insert(InFlight {
             client: at,
             since: now,
             progress: now,
@@ -181,10 +181,10 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
     /// When something is due without an event.
     fn next_timer(&self, now: Ns) -> Option<Ns> {
         let mut waiting = self.positions().filter_map(|at| self.candidate(now, at));
-        match self.turn {
-            Some(turn) => waiting
+        match self.in_flight {
+            Some(in_flight) => waiting
                 .next()
-                .map(|_| turn.progress.saturating_add(MAX_GRANT)),
+                .map(|_| in_flight.progress.saturating_add(MAX_GRANT)),
             None => {
                 let from = waiting.map(|(candidate, _)| candidate.offer.from).min()?;
                 let from = self.shield.from().map(|opens| from.max(opens));

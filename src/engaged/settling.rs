@@ -5,7 +5,7 @@
 
 use super::client::Flight;
 use super::missed::Miss;
-use super::turns::Turns;
+use super::submissions::Submissions;
 use super::Record;
 use crate::storage::Storage;
 use crate::units::Ns;
@@ -16,7 +16,7 @@ const STRIKE: u32 = 8;
 /// Strikes at which expectations of its commands are no longer believed in.
 const STRIKES_MAX: u32 = 3 * STRIKE;
 
-impl<S: Storage<Of<Record>: 'static>> Turns<S> {
+impl<S: Storage<Of<Record>: 'static>> Submissions<S> {
     /// Charges a submission that has ended.
     pub(super) fn charge(&mut self, now: Ns, flight: Flight, used: Ns) {
         if flight.floor {

@@ -8,7 +8,7 @@
 //! whole: the other ones add nothing to it.
 //!
 //! The position of a spec never changes, and its reserve has the next position in
-//! [`Turns`](super::Turns): [`reserve_of`].
+//! [`Submissions`](super::Submissions): [`reserve_of`].
 
 use super::admission::{bears, deadlines, Promise, Refusal, Task, Why};
 use super::{Mode, Prio, Terms, RETURN, WINDOW};
@@ -30,7 +30,7 @@ const MAX_COMMANDS: u64 = 10_000;
 
 /// What is set for a subject.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Spec {
+pub struct SchedulingParameters {
     /// Its priority; that of the thread that submits if nothing is set.
     pub prio: Option<Prio>,
     /// When it may submit.
@@ -66,14 +66,14 @@ pub struct Row {
     /// The process, cgroup or user.
     pub subject: Subject,
     /// What is set for it.
-    pub spec: Spec,
+    pub spec: SchedulingParameters,
     /// When it ends, if it has a lease.
     pub until: Option<Ns>,
 }
 
 impl Row {
     /// A spec without a lease.
-    pub const fn new(subject: Subject, spec: Spec) -> Self {
+    pub const fn new(subject: Subject, spec: SchedulingParameters) -> Self {
         Self {
             subject,
             spec,
@@ -133,11 +133,11 @@ impl<R: DerefMut<Target = [Option<Row>]>> Specs<R> {
     pub fn set(&mut self, row: Row) -> Result<(), Error> {
         let vacant = || self.0.iter().position(Option::is_none);
         let at = self.find(row.subject).or_else(vacant);
-        let place = at.and_then(|at| self.0.get_mut(at)).ok_or(Error::Full {
+        let entry = at.and_then(|at| self.0.get_mut(at)).ok_or(Error::Full {
             name: "specs",
             max: SPECS,
         })?;
-        *place = Some(row);
+        *entry = Some(row);
         Ok(())
     }
 
@@ -157,13 +157,13 @@ impl<R: DerefMut<Target = [Option<Row>]>> Specs<R> {
     /// Forgets specs whose lease is over, and those of subjects that are gone. True if there were any.
     pub fn forget_ended(&mut self, now: Ns, exists: impl Fn(Subject) -> bool) -> bool {
         let mut any = false;
-        for place in self.0.iter_mut() {
+        for entry in self.0.iter_mut() {
             let has_ended = |row: &Row| {
                 let is_over = row.until.is_some_and(|until| until <= now);
                 is_over || !exists(row.subject)
             };
-            if place.as_ref().is_some_and(has_ended) {
-                *place = None;
+            if entry.as_ref().is_some_and(has_ended) {
+                *entry = None;
                 any = true;
             }
         }
@@ -185,8 +185,9 @@ impl<R: DerefMut<Target = [Option<Row>]>> Specs<R> {
             return Ok(());
         };
         let spec = self.get(own).map(|row| row.spec).unwrap_or_default();
-        let is_firm = |spec: &Spec| spec.reserve.is_some_and(|terms| terms.is_firm());
-        let excludes = |other: &Spec| match spec.mode {
+        let is_firm =
+            |spec: &SchedulingParameters| spec.reserve.is_some_and(|terms| terms.is_firm());
+        let excludes = |other: &SchedulingParameters| match spec.mode {
             Mode::Protected => is_firm(other),
             Mode::Prt | Mode::Ht => is_firm(&spec) && other.mode == Mode::Protected,
         };
@@ -235,7 +236,7 @@ impl<R: DerefMut<Target = [Option<Row>]>> Specs<R> {
     }
 }
 
-/// Position of the reserve of a spec in [`Turns`](super::Turns).
+/// Position of the reserve of a spec in [`Submissions`](super::Submissions).
 pub const fn reserve_of(spec: usize) -> usize {
     spec.saturating_add(1)
 }
@@ -248,10 +249,10 @@ mod tests {
 
     type Rows = [Option<Row>; 3];
 
-    fn spec(prio: u32) -> Spec {
-        Spec {
+    fn spec(prio: u32) -> SchedulingParameters {
+        SchedulingParameters {
             prio: Prio::new(prio).ok(),
-            ..Spec::default()
+            ..SchedulingParameters::default()
         }
     }
 
@@ -350,7 +351,7 @@ mod tests {
         let mut specs = Specs::new(&mut rows[..]);
         let (ann, ben) = (Subject::User(1), Subject::User(2));
         let mut longest = [Ns::ZERO; SPECS + 1];
-        let reserve = |promised| Spec {
+        let reserve = |promised| SchedulingParameters {
             reserve: Some(promised),
             ..spec(0)
         };

@@ -3,13 +3,13 @@
 //! [pure] Books for what clients wait, see `waits`.
 
 use super::client::Waiting;
-use super::turns::Turns;
+use super::submissions::Submissions;
 use super::waits::Cause;
 use super::Record;
 use crate::storage::Storage;
 use crate::units::Ns;
 
-impl<S: Storage<Of<Record>: 'static>> Turns<S> {
+impl<S: Storage<Of<Record>: 'static>> Submissions<S> {
     /// Books for what clients have waited until now, and notes for what they do from now on.
     pub(super) fn note_waits(&mut self, now: Ns) {
         let mut firm = self.holder().is_some_and(|at| self.is_firm(at));
@@ -30,7 +30,7 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
                 .is_some_and(|client| client.owed.until(now) > now);
             if let Some(waiting) = client.and_then(|client| client.waiting.as_mut()) {
                 waiting.owed |= owes;
-                waiting.held.go_on(now, from, cause);
+                waiting.held.hold(now, from, cause);
             }
         }
         self.note_backlog(now, firm);
@@ -47,8 +47,8 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
 
     /// What holds up a client that is ready.
     fn cause(&self, now: Ns, at: usize, waiting: &Waiting) -> Cause {
-        match self.turn {
-            Some(turn) if turn.client != at && waiting.passed => Cause::Order,
+        match self.in_flight {
+            Some(in_flight) if in_flight.client != at && waiting.overtaken => Cause::Order,
             Some(_) => Cause::Running,
             None => match self.shield.from() {
                 None => Cause::Running,
@@ -60,8 +60,8 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
     }
 
     /// Notes for the others that wait and are ready that a client passes before them.
-    pub(super) fn pass_over(&mut self, now: Ns, passes: usize) {
-        let begins = self.turn.is_none();
+    pub(super) fn note_overtaken(&mut self, now: Ns, passes: usize) {
+        let begins = self.in_flight.is_none();
         for at in self.positions().filter(|at| *at != passes) {
             let Some((candidate, _)) = self.candidate(now, at) else {
                 continue;
@@ -69,7 +69,7 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
             let ready = candidate.offer.from <= now;
             let client = self.clients.get_mut(at);
             if let Some(waiting) = client.and_then(|client| client.waiting.as_mut()) {
-                waiting.passed = ready || waiting.passed && !begins;
+                waiting.overtaken = ready || waiting.overtaken && !begins;
             }
         }
     }

@@ -89,7 +89,7 @@ impl Held {
     }
 
     /// It is booked up to now, and waits for something from now on: `from` its reserve lets it start.
-    pub(super) fn go_on(&mut self, now: Ns, from: Ns, cause: Cause) {
+    pub(super) fn hold(&mut self, now: Ns, from: Ns, cause: Cause) {
         let ready = if from > now {
             from
         } else {

@@ -2,23 +2,23 @@
 
 //! [pure] Whose threads have to be woken.
 
-use super::PLACES;
+use super::WAIT_QUEUES;
 
-/// Some of the places.
+/// Some of the wait queues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PlaceSet(u64);
+pub struct QueueSet(u64);
 
-impl PlaceSet {
-    /// Adds a place.
+impl QueueSet {
+    /// Adds a wait queue.
     pub(super) fn add(&mut self, at: usize) {
-        const { assert!(PLACES <= 64) };
-        // CAST: few places.
+        const { assert!(WAIT_QUEUES <= 64) };
+        // CAST: few wait queues.
         self.0 |= 1u64.checked_shl(at as u32).unwrap_or(0);
     }
 
     /// All of them.
     pub fn iter(self) -> impl Iterator<Item = usize> {
-        (0..PLACES).filter(move |at| self.0 >> *at & 1 != 0)
+        (0..WAIT_QUEUES).filter(move |at| self.0 >> *at & 1 != 0)
     }
 }
 
@@ -26,9 +26,9 @@ impl PlaceSet {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wakes {
     /// One thread of each of these.
-    pub one: PlaceSet,
+    pub one: QueueSet,
     /// All threads of these.
-    pub all: PlaceSet,
+    pub all: QueueSet,
 }
 
 impl Wakes {
@@ -37,10 +37,10 @@ impl Wakes {
         self.one.0 | self.all.0 == 0
     }
 
-    /// All threads at all places, but for `except`.
+    /// All threads at all wait queues, but for `except`.
     pub(super) fn add_all(&mut self, except: Option<usize>) {
-        let places = (0..PLACES).filter(|at| Some(*at) != except);
-        places.for_each(|at| self.all.add(at));
+        let wait_queues = (0..WAIT_QUEUES).filter(|at| Some(*at) != except);
+        wait_queues.for_each(|at| self.all.add(at));
     }
 }
 
@@ -53,9 +53,9 @@ mod tests {
     fn places_are_those_that_were_added() {
         let mut wakes = Wakes::default();
         assert!(wakes.is_empty());
-        wakes.one.add(PLACES - 1);
+        wakes.one.add(WAIT_QUEUES - 1);
         wakes.one.add(3);
-        assert!(!wakes.is_empty() && wakes.one.iter().eq([3, PLACES - 1]));
+        assert!(!wakes.is_empty() && wakes.one.iter().eq([3, WAIT_QUEUES - 1]));
         wakes.one.add(64);
         assert!(wakes.one.iter().count() == 2 && wakes.all.iter().count() == 0);
     }
@@ -64,8 +64,8 @@ mod tests {
     fn all_places_but_one_are_woken() {
         let mut wakes = Wakes::default();
         wakes.add_all(Some(5));
-        assert!(wakes.all.iter().count() == PLACES - 1 && !wakes.all.iter().any(|at| at == 5));
+        assert!(wakes.all.iter().count() == WAIT_QUEUES - 1 && !wakes.all.iter().any(|at| at == 5));
         wakes.add_all(None);
-        assert!(wakes.all.iter().count() == PLACES);
+        assert!(wakes.all.iter().count() == WAIT_QUEUES);
     }
 }

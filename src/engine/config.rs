@@ -7,7 +7,7 @@ use crate::account::Accounting;
 use crate::error::Error;
 use crate::knobs::KNOBS;
 pub use crate::knobs::{Config, Scale};
-use crate::policies::{PolicyKind, Sight};
+use crate::policies::{Inputs, PolicyKind};
 use crate::units::Ns;
 
 /// Longest polling phase: beyond it, nothing is learned, and a CPU is burnt.
@@ -87,11 +87,11 @@ impl Config {
         let sparse = self.accounting == Some(Accounting::Sparse) && self.enforce;
         let missing = match needs {
             _ if sparse && policy.counts_runs() => "numbers of runs",
-            _ if needs <= self.sight => return Ok(()),
-            Sight::Use => "times used",
-            Sight::Waits => "times waited",
-            Sight::Channels => "states of channels",
-            Sight::Cpu => "times on processors",
+            _ if needs <= self.inputs => return Ok(()),
+            Inputs::Use => "times used",
+            Inputs::Waits => "times waited",
+            Inputs::Channels => "states of channels",
+            Inputs::Cpu => "times on processors",
         };
         Err(Error::Unobserved {
             policy: policy.name(),
@@ -102,10 +102,10 @@ impl Config {
     /// What the caller has to observe: what the policy needs, and in the short phases of
     /// [`Scale::Active`] also which clients wait, since a client that is not seen in one need not
     /// be idle.
-    pub fn wants(&self) -> Sight {
+    pub fn wants(&self) -> Inputs {
         let needs = self.policy.needs();
         match self.effective_scale() {
-            Scale::Active => needs.max(Sight::Waits.min(self.sight)),
+            Scale::Active => needs.max(Inputs::Waits.min(self.inputs)),
             Scale::Channels => needs,
         }
     }
@@ -196,23 +196,23 @@ mod tests {
 
     #[test]
     fn check_of_a_policy_that_cannot_be_told_what_it_needs_refuses_it() {
-        let sees = |policy, sight| Config {
+        let sees = |policy, inputs| Config {
             policy,
-            sight,
+            inputs,
             ..Config::paper()
         };
         for policy in PolicyKind::ALL.iter().copied() {
-            assert!(sees(policy, Sight::Cpu).check().is_ok());
+            assert!(sees(policy, Inputs::Cpu).check().is_ok());
         }
         let refused = Err(Error::Unobserved {
             policy: "maxmin",
             needs: "times waited",
         });
-        assert_eq!(sees(PolicyKind::MaxMin, Sight::Use).check(), refused);
-        assert!(sees(PolicyKind::MaxMin, Sight::Waits).check().is_ok());
-        assert!(sees(PolicyKind::Sampling, Sight::Waits).check().is_err());
-        assert!(sees(PolicyKind::Timeslice, Sight::Waits).check().is_err());
-        assert!(sees(PolicyKind::EventCl, Sight::Use).check().is_ok());
+        assert_eq!(sees(PolicyKind::MaxMin, Inputs::Use).check(), refused);
+        assert!(sees(PolicyKind::MaxMin, Inputs::Waits).check().is_ok());
+        assert!(sees(PolicyKind::Sampling, Inputs::Waits).check().is_err());
+        assert!(sees(PolicyKind::Timeslice, Inputs::Waits).check().is_err());
+        assert!(sees(PolicyKind::EventCl, Inputs::Use).check().is_ok());
     }
 
     #[test]
@@ -221,7 +221,7 @@ mod tests {
             policy,
             enforce,
             accounting: Some(Accounting::Sparse),
-            sight: Sight::Cpu,
+            inputs: Inputs::Cpu,
             ..Config::paper()
         };
         for policy in PolicyKind::ALL.iter().copied() {

@@ -37,7 +37,7 @@ mod switch_tests;
 mod watchdog;
 
 pub use crate::policies::{
-    ClientState, KeptOfClient, KeptOfGpu, Next, Phase, PolicyKind, Scan, Seen, Sight,
+    ClientState, Inputs, KeptOfClient, KeptOfGpu, Next, Phase, PolicyKind, Scan, ScanResult,
 };
 pub use census::{Census, MOST_CHANNELS};
 pub use check::Violation;

@@ -44,7 +44,7 @@ impl Engine {
         let scan = Scan {
             now,
             since: now.saturating_sub(self.stages.last.unwrap_or(now)),
-            turn: Ns::from_ms(self.config.poll_ms.into()),
+            slice: Ns::from_ms(self.config.poll_ms.into()),
             ratio: self.config.ratio,
             t_sys: self.t_sys,
         };

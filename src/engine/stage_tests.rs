@@ -9,7 +9,7 @@ use crate::units::Weight;
 fn staged() -> Engine {
     let config = Config {
         policy: PolicyKind::Timeslice,
-        sight: Sight::Channels,
+        inputs: Inputs::Channels,
         enforce: true,
         ..Config::paper()
     };

@@ -19,7 +19,7 @@ impl Bench {
     fn new(policy: PolicyKind) -> Option<Self> {
         let config = Config {
             policy,
-            sight: Sight::Cpu,
+            inputs: Inputs::Cpu,
             enforce: true,
             ..Config::paper()
         };
@@ -64,7 +64,7 @@ impl Bench {
             }
             Action::Scan => {
                 for client in &mut self.clients {
-                    client.seen = Seen {
+                    client.seen = ScanResult {
                         pending: !client.throttled,
                         blocked: client.throttled,
                         submitted: 1,
@@ -130,7 +130,7 @@ mod tests {
             bench
                 .clients
                 .iter_mut()
-                .for_each(|client| client.seen = Seen::default());
+                .for_each(|client| client.seen = ScanResult::default());
             bench.engine.decide_scan(now, &mut bench.clients);
             let staged = bench.engine.config().policy.staged();
             staged || bench.clients.iter().all(|client| !client.throttled)

@@ -5,7 +5,7 @@
 use super::GpuState;
 use crate::account::waits::Waited;
 use crate::account::{settle, Copied, EngineKind, Owner, PhaseTotals, Slot};
-use crate::engine::{Fallback, Sight};
+use crate::engine::{Fallback, Inputs};
 use crate::ids::ClientId;
 use crate::share::Period;
 use crate::storage::Storage;
@@ -94,7 +94,7 @@ impl<S: Storage> GpuState<S> {
             sums.idle = sums.idle.saturating_add(copied.idle);
             sums.unknown = sums.unknown.saturating_add(copied.unknown);
         }
-        if self.engine.config().wants() == Sight::Waits {
+        if self.engine.config().wants() == Inputs::Waits {
             // In the order of the table, without some of the clients.
             let mut next = 0;
             for (id, waited) in waits {
@@ -147,10 +147,10 @@ impl<S: Storage> GpuState<S> {
         period
     }
 
-    /// A scan of the channels begins: what the last one showed is forgotten. [`Shares::see`] adds
-    /// what this one shows.
+    /// A scan of the channels begins: what the last one showed is forgotten. [`Shares::add_scan`]
+    /// adds what this one shows.
     ///
-    /// [`Shares::see`]: crate::share::Shares::see
+    /// [`Shares::add_scan`]: crate::share::Shares::add_scan
     pub fn begin_scan(&mut self) {
         self.shares.wake_all();
         self.shares.begin_scan();
@@ -159,7 +159,7 @@ impl<S: Storage> GpuState<S> {
     /// The scan has ended: the policy decides, and throttled members are marked.
     pub fn end_scan(&mut self, now: Ns) -> Option<Fallback> {
         let fallback = self.decide_scan(now);
-        self.carry_out(now);
+        self.apply(now);
         fallback
     }
 
@@ -172,9 +172,9 @@ impl<S: Storage> GpuState<S> {
     }
 
     /// Last step: marks the members that are throttled.
-    pub fn carry_out(&mut self, now: Ns) {
+    pub fn apply(&mut self, now: Ns) {
         let enforce = self.engine.config().enforce;
-        self.shares.carry_out(&self.settings, now, enforce);
+        self.shares.apply(&self.settings, now, enforce);
     }
 
     /// Chooses the strata of the next phase. Clients that sleep used nothing, and are under no

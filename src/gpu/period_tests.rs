@@ -103,10 +103,10 @@ fn period_of_both(
         copies.begin(&Word(0), begin);
         let mut at = begin;
         for (chid, part) in (0..).zip(copied) {
-            copies.look(&Word(0x8000_2000 | chid), || at);
+            copies.poll(&Word(0x8000_2000 | chid), || at);
             at = at.saturating_add(Ns::new(length.get() * part / 100));
         }
-        copies.look(&Word(0), || at);
+        copies.poll(&Word(0), || at);
         copies.end(*now);
     }
     let ended = Ended {

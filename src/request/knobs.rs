@@ -21,7 +21,7 @@ pub struct KnobChange {
 impl KnobChange {
     /// Sets what is given.
     pub fn apply(&self, config: &mut Config) {
-        for (knob, value) in given(self.mask, &self.values) {
+        for (knob, value) in masked(self.mask, &self.values) {
             // Checked before.
             let _ = knob.set(config, value);
         }
@@ -29,10 +29,10 @@ impl KnobChange {
 }
 
 /// The knobs whose bits are set, with their numbers.
-fn given(mask: u32, values: &[u32; MAX_KNOBS]) -> impl Iterator<Item = (&'static Knob, u32)> + '_ {
+fn masked(mask: u32, values: &[u32; MAX_KNOBS]) -> impl Iterator<Item = (&'static Knob, u32)> + '_ {
     let all = KNOBS.iter().zip(values.iter().copied()).enumerate();
     all.filter(move |(at, _)| mask & bit(*at) != 0)
-        .map(|(_, given)| given)
+        .map(|(_, masked)| masked)
 }
 
 /// The bit of the knob at this position.
@@ -77,7 +77,7 @@ impl Configure {
         if self.mask == 0 {
             return Err(Error::NothingToSet.into());
         }
-        for (knob, value) in given(self.mask, &self.values) {
+        for (knob, value) in masked(self.mask, &self.values) {
             knob.check(value)?;
         }
         Ok(KnobChange {

@@ -4,7 +4,7 @@
 
 use super::gpu;
 use super::share::{named, Named};
-use crate::engaged::{Kind, Mode, Prio, Spec, Terms};
+use crate::engaged::{Kind, Mode, Prio, SchedulingParameters, Terms};
 use crate::error::in_range;
 use crate::uapi::{
     self, Refusal, SetSpec, ACTION_CLEAR, ACTION_SET, MAX_LEASE_MS, MODE_HT, MODE_PROTECTED,
@@ -21,7 +21,7 @@ pub struct SpecRequest {
     /// The subject.
     pub named: Named,
     /// What to set; nothing to clear.
-    pub spec: Option<Spec>,
+    pub spec: Option<SchedulingParameters>,
     /// For how long, if not until it is cleared.
     pub lease: Option<Ns>,
 }
@@ -54,7 +54,7 @@ impl SetSpec {
 }
 
 impl uapi::Spec {
-    fn read(&self) -> Result<Spec, Refusal> {
+    fn read(&self) -> Result<SchedulingParameters, Refusal> {
         in_range(
             "mode",
             self.mode.into(),
@@ -64,7 +64,7 @@ impl uapi::Spec {
         if self.mode == MODE_PROTECTED && self.kind != RESERVE_NONE {
             return Err(Refusal::of(REFUSED_PROTECTED_RESERVE));
         }
-        Ok(Spec {
+        Ok(SchedulingParameters {
             prio: match self.prio {
                 PRIO_BY_NICE => None,
                 prio => Some(Prio::new(prio)?),

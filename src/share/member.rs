@@ -23,11 +23,11 @@ pub struct Account {
     pub entitled: Ns,
     /// Time in which it wanted the GPU and did not have it: commands waiting while
     /// others ran, scaled like `received`, and time throttled, by the policy, its limit or its
-    /// class. Commands that wait are observed for [`Sight::Waits`] only: under policies that work
+    /// class. Commands that wait are observed for [`Inputs::Waits`] only: under policies that work
     /// in stages, and under those that need less with phases that grow with channels, it is time
     /// throttled alone.
     ///
-    /// [`Sight::Waits`]: crate::policies::Sight::Waits
+    /// [`Inputs::Waits`]: crate::policies::Sight::Waits
     pub waited: Ns,
     /// Time throttled.
     pub throttled: Ns,

@@ -6,7 +6,7 @@
 use super::booking::Period;
 use super::settings::Settings;
 use super::shares::Shares;
-use crate::policies::Seen;
+use crate::policies::ScanResult;
 use crate::storage::Storage;
 use crate::units::Ns;
 
@@ -14,7 +14,7 @@ impl<S: Storage> Shares<S> {
     /// Forgets what the last scan showed. Before a new one begins.
     pub fn begin_scan(&mut self) {
         for state in self.states_mut() {
-            state.seen = Seen::default();
+            state.seen = ScanResult::default();
             state.channels = 0;
         }
     }
@@ -23,7 +23,7 @@ impl<S: Storage> Shares<S> {
     ///
     /// A thread of a process that sleeps because of a limit or its class does not count as blocked:
     /// the policy could not release it.
-    pub fn see(&mut self, at: usize, seen: &Seen, channels: u32) {
+    pub fn add_scan(&mut self, at: usize, seen: &ScanResult, channels: u32) {
         let Some(member) = self.members().get(at) else {
             return;
         };
@@ -41,7 +41,7 @@ impl<S: Storage> Shares<S> {
 
     /// Sets which processes are throttled, see [`Member::throttled_by`], after the decision on a
     /// scan. Takes changed settings over first: members know positions of limits in their table.
-    pub fn carry_out(&mut self, settings: &Settings<S>, now: Ns, enforce: bool) {
+    pub fn apply(&mut self, settings: &Settings<S>, now: Ns, enforce: bool) {
         let period = Period {
             now,
             enforce,
@@ -89,14 +89,14 @@ mod tests {
         check(&mut shares, &settings);
     }
 
-    const BUSY: Seen = Seen {
+    const BUSY: ScanResult = ScanResult {
         pending: true,
         blocked: false,
         submitted: 3,
         completed: 2,
         cpu: Ns::from_us(7),
     };
-    const ASLEEP: Seen = Seen {
+    const ASLEEP: ScanResult = ScanResult {
         pending: false,
         blocked: true,
         submitted: 0,
@@ -108,23 +108,23 @@ mod tests {
     fn group_shows_what_its_processes_show() {
         by_user(|shares, _| {
             shares.begin_scan();
-            shares.see(0, &BUSY, 12);
-            shares.see(1, &BUSY, 2);
-            shares.see(1, &ASLEEP, 0);
+            shares.add_scan(0, &BUSY, 12);
+            shares.add_scan(1, &BUSY, 2);
+            shares.add_scan(1, &ASLEEP, 0);
             let both = shares.states()[0];
             assert_eq!((both.seen.submitted, both.seen.completed), (6, 4));
             assert!(both.seen.pending && both.seen.blocked);
             assert_eq!(both.channels, 14);
-            assert_eq!(shares.states()[1].seen, Seen::default());
+            assert_eq!(shares.states()[1].seen, ScanResult::default());
         });
     }
 
     #[test]
     fn scan_forgets_the_one_before() {
         by_user(|shares, _| {
-            shares.see(2, &BUSY, 12);
+            shares.add_scan(2, &BUSY, 12);
             shares.begin_scan();
-            assert_eq!(shares.states()[1].seen, Seen::default());
+            assert_eq!(shares.states()[1].seen, ScanResult::default());
             assert_eq!(shares.states()[1].channels, 0);
         });
     }
@@ -134,10 +134,10 @@ mod tests {
         by_user(|shares, _| {
             shares.members.all_mut()[2].throttled_by = Some(ThrottledBy::Limit);
             shares.begin_scan();
-            shares.see(2, &ASLEEP, 1);
+            shares.add_scan(2, &ASLEEP, 1);
             assert!(!shares.states()[1].seen.blocked);
             shares.members.all_mut()[2].throttled_by = Some(ThrottledBy::Policy);
-            shares.see(2, &ASLEEP, 1);
+            shares.add_scan(2, &ASLEEP, 1);
             assert!(shares.states()[1].seen.blocked);
         });
     }
@@ -146,7 +146,7 @@ mod tests {
     fn throttling_a_group_throttles_its_processes() {
         by_user(|shares, settings| {
             shares.states_mut()[0].throttled = true;
-            shares.carry_out(settings, Ns::from_ms(1), true);
+            shares.apply(settings, Ns::from_ms(1), true);
             assert_eq!(
                 shares.members()[0].throttled_by(),
                 Some(ThrottledBy::Policy)
@@ -156,7 +156,7 @@ mod tests {
                 Some(ThrottledBy::Policy)
             );
             assert_eq!(shares.members()[2].throttled_by(), None);
-            shares.carry_out(settings, Ns::from_ms(2), false);
+            shares.apply(settings, Ns::from_ms(2), false);
             assert!(shares
                 .members()
                 .iter()
@@ -221,7 +221,7 @@ mod tests {
         // The table moves up: where the limit of 5 was, that of 6 is now.
         assert_eq!(settings.set(Subject::Process(9), None, &limit(50)), Ok(()));
         assert_eq!(settings.clear(Subject::User(5)), Ok(()));
-        shares.carry_out(&settings, Ns::from_ms(7), true);
+        shares.apply(&settings, Ns::from_ms(7), true);
         assert_eq!(shares.members()[0].throttled_by(), None);
         assert_eq!(shares.members()[1].throttled_by(), Some(ThrottledBy::Limit));
     }
@@ -230,7 +230,7 @@ mod tests {
     fn process_that_is_gone_is_not_seen() {
         by_user(|shares, _| {
             shares.begin_scan();
-            shares.see(7, &BUSY, 1);
+            shares.add_scan(7, &BUSY, 1);
             assert!(shares.states().iter().all(|state| state.channels == 0));
         });
     }

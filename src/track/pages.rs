@@ -152,7 +152,7 @@ pub const fn page_of(chid: Chid) -> u16 {
 
 /// A process that a mapping gives the page to.
 #[derive(Clone, Copy, Debug)]
-pub struct Claim {
+pub struct PageClaim {
     /// The client.
     pub owner: ClientId,
     /// Its position in the tables of clients.
@@ -253,7 +253,7 @@ impl<S: Storage, G: 'static> Pages<S, G> {
 
     /// Notes a mapping of a page and returns the owner of the page. A page that has no owner yet
     /// gets the claimant, and `gate`. Nothing without room.
-    pub fn map(&mut self, number: u16, claim: &Claim, gate: G) -> Option<Claimed> {
+    pub fn map(&mut self, number: u16, claim: &PageClaim, gate: G) -> Option<Claimed> {
         let at = match self.find(number) {
             Ok(at) => at,
             Err(at) => {

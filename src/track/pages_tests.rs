@@ -7,13 +7,13 @@ mod tests {
     use crate::account::{EngineKind, Slot};
     use crate::ids::{Chid, ClientId, TsgId};
     use crate::storage::Borrowed;
-    use crate::track::pages::{Change, Claim, Page, Pages};
+    use crate::track::pages::{Change, Page, PageClaim, Pages};
     use crate::units::Ns;
 
     type Few<'a> = Pages<Borrowed<'a>, u8>;
 
-    fn claim(client: u64, proven: bool) -> Claim {
-        Claim {
+    fn claim(client: u64, proven: bool) -> PageClaim {
+        PageClaim {
             owner: ClientId::new(client),
             // CAST: small numbers.
             at: client as usize,

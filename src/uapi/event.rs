@@ -62,7 +62,7 @@ pub const EVENT_EVASION: u32 = 9;
 pub const EVENT_ELSEWHERE: u32 = 10;
 /// Submissions of a client ended after deadlines that were promised; `value` is how many since the
 /// last event of this kind. This and the three kinds below come at most once in a polling period,
-/// and count all clients of a user that share a place: the first of them is named, and none where
+/// and count all clients of a user that share a wait queue: the first of them is named, and none where
 /// clients of several users share one.
 pub const EVENT_MISSED: u32 = 11;
 /// The same for deadlines that were not promised any more, since their conditions had been broken.

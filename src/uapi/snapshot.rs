@@ -313,7 +313,7 @@ pub struct Client {
     /// Kind of the reserve that it has with the other clients of its spec: one of `RESERVE_*`.
     pub reserve: u32,
     /// Submissions that were decided on and have completed. This and the fields below are of all
-    /// clients of its user that share its place, and zero without a place.
+    /// clients of its user that share its wait queue, and zero without one.
     pub submissions: u64,
     /// Time that they waited for their grants.
     pub submission_waits: SubmissionWaits,

@@ -8,7 +8,7 @@ use crate::account::{Accountant, Slot, MAX_SLOTS};
 use crate::engine::{Action, Config, Engine, Wake};
 use crate::gpu::{Ended, GpuState};
 use crate::ids::{Chid, ClientId};
-use crate::policies::{PolicyKind, Seen};
+use crate::policies::{PolicyKind, ScanResult};
 use crate::regs::Occupant;
 use crate::share::{GroupBy, Identity, Settings, Shares, Totals, MAX_SETTINGS, MAX_TOTALS};
 use crate::storage::{find_near, Storage};
@@ -281,20 +281,20 @@ impl Round {
         self.state.begin_scan();
         for at in 0..self.state.shares.members().len() {
             // CAST: a few thousand.
-            let seen = Seen {
+            let seen = ScanResult {
                 pending: self.is_active(at as u32),
                 submitted: 1,
                 completed: 1,
-                ..Seen::default()
+                ..ScanResult::default()
             };
             for _ in 0..self.per_client {
-                self.state.shares.see(at, &seen, 1);
+                self.state.shares.add_scan(at, &seen, 1);
             }
         }
         let asked = clock();
         self.state.decide_scan(self.now);
         let answered = clock();
-        self.state.carry_out(self.now);
+        self.state.apply(self.now);
         let end = clock();
         let before = asked.saturating_sub(begin);
         let around = before.saturating_add(end.saturating_sub(answered));

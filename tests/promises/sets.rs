@@ -2,7 +2,7 @@
 
 //! The sets of clients that are tried.
 
-use loga::engaged::{Kind, Mode, Prio, Spec, Terms};
+use loga::engaged::{Kind, Mode, Prio, SchedulingParameters, Terms};
 use loga::units::Ns;
 use proptest::prelude::*;
 
@@ -55,14 +55,14 @@ impl Member {
         Ns::new((self.capacity().get() / 100 * self.longest_pct).max(1_000))
     }
 
-    pub(super) fn spec(&self) -> Spec {
+    pub(super) fn spec(&self) -> SchedulingParameters {
         let terms = Terms::new(self.kind, self.capacity(), self.period()).unwrap();
         let terms = Terms {
             hard: self.hard,
             longest: self.declares.then_some(self.longest()),
             ..terms
         };
-        Spec {
+        SchedulingParameters {
             prio: Some(Prio::NORMAL),
             mode: if self.ht { Mode::Ht } else { Mode::Prt },
             reserve: Some(terms.declared(self.commands).unwrap()),

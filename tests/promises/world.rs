@@ -4,8 +4,8 @@
 
 use super::sets::{Habit, Member, Set, MOST_PERIOD};
 use loga::engaged::{
-    reserve_of, Client, Prio, Record, Row, Setting, Spec, Specs, Step, Terms, Turns, Void,
-    BACKGROUND, RECORDS, SPECS, SUBMISSION,
+    reserve_of, Client, Prio, Record, Row, SchedulingParameters, Setting, Specs, Step, Submissions,
+    Terms, Void, BACKGROUND, RECORDS, SPECS, SUBMISSION,
 };
 use loga::policies::dispatch::DispatcherKind;
 use loga::share::Subject;
@@ -40,7 +40,7 @@ struct Actor {
 
 /// A GPU and its clients.
 pub(super) struct World {
-    turns: Turns<Vectors>,
+    submissions: Submissions<Vectors>,
     specs: Specs<Vec<Option<Row>>>,
     actors: Vec<Actor>,
     costs: Vec<u64>,
@@ -59,7 +59,7 @@ impl World {
         let vacant = || Client::vacant(vec![Record::default(); RECORDS]);
         let count = set.members.len() + set.others.len();
         let clients = (0..count).map(|_| vacant()).collect();
-        let turns = Turns::new(DispatcherKind::Edf, clients, vec![None; SPECS + 1]);
+        let submissions = Submissions::new(DispatcherKind::Edf, clients, vec![None; SPECS + 1]);
         let members = set.members.iter().cloned().map(Some);
         let others = set.others.iter().copied();
         let all = members
@@ -84,7 +84,7 @@ impl World {
             jobs: 0,
         });
         let mut world = Self {
-            turns,
+            submissions,
             specs: Specs::new(vec![None; SPECS]),
             actors: actors.collect(),
             costs: set.costs.clone(),
@@ -96,7 +96,7 @@ impl World {
             fault: None,
         };
         for _ in 0..count {
-            world.turns.join(Setting {
+            world.submissions.join(Setting {
                 prio: Prio::NORMAL,
                 ..Setting::default()
             });
@@ -111,7 +111,7 @@ impl World {
     }
 
     /// Asks for a reserve. Returns whether it is admitted.
-    fn ask(&mut self, at: usize, spec: Spec) -> bool {
+    fn ask(&mut self, at: usize, spec: SchedulingParameters) -> bool {
         let subject = Subject::User(u32::try_from(at).unwrap());
         let before = self
             .specs
@@ -125,7 +125,12 @@ impl World {
                 // A client that is not admitted is one without a reserve.
                 Some(member) => {
                     let depth = if member.ht { 4 } else { 1 };
-                    let seen = self.turns.client(actor.at).unwrap().history().longest();
+                    let seen = self
+                        .submissions
+                        .client(actor.at)
+                        .unwrap()
+                        .history()
+                        .longest();
                     seen.max(member.longest()).saturating_mul(depth)
                 }
             };
@@ -140,8 +145,8 @@ impl World {
             } else {
                 row
             };
-            let place = row.unwrap_or(SPECS);
-            longest[place] = longest[place].max(seen);
+            let index = row.unwrap_or(SPECS);
+            longest[index] = longest[index].max(seen);
         }
         self.specs.set(Row::new(subject, spec)).unwrap();
         let admitted = self.specs.admit(subject, &longest).is_ok();
@@ -153,7 +158,7 @@ impl World {
                 None => self.specs.clear(subject).unwrap(),
             }
         }
-        self.carry_out_specs();
+        self.apply_specs();
         admitted
     }
 
@@ -161,17 +166,18 @@ impl World {
         let subject = Subject::User(u32::try_from(at).unwrap());
         if self.specs.clear(subject).is_ok() {
             self.actors[at].admitted = false;
-            self.carry_out_specs();
+            self.apply_specs();
         }
     }
 
     /// As the module does it.
-    fn carry_out_specs(&mut self) {
+    fn apply_specs(&mut self) {
         for row in 0..SPECS {
             let terms = self.specs.get(row).and_then(|row| row.spec.reserve);
-            self.turns.set_reserve(self.now, reserve_of(row), terms);
+            self.submissions
+                .set_reserve(self.now, reserve_of(row), terms);
             let bound = self.specs.bears(row);
-            self.turns.set_bound(reserve_of(row), bound);
+            self.submissions.set_bound(reserve_of(row), bound);
         }
         for at in 0..self.actors.len() {
             let subject = Subject::User(u32::try_from(at).unwrap());
@@ -184,20 +190,20 @@ impl World {
                 mode: mode.unwrap_or_default(),
                 reserve: row.map_or(BACKGROUND, reserve_of),
             };
-            if *self.turns.client(at).unwrap().setting() != setting {
-                let step = self.turns.set(self.now, at, setting);
+            if *self.submissions.client(at).unwrap().setting() != setting {
+                let step = self.submissions.set(self.now, at, setting);
                 self.follow(step);
             }
         }
-        let step = self.turns.timer(self.now);
+        let step = self.submissions.timer(self.now);
         self.follow(step);
     }
 
     /// The terms of a client whose deadlines are promised.
     fn firm(&self, at: usize) -> Option<Terms> {
-        let terms = self.turns.client(at)?.setting().reserve;
+        let terms = self.submissions.client(at)?.setting().reserve;
         let terms = *self
-            .turns
+            .submissions
             .reserve(terms)
             .filter(|_| terms != BACKGROUND)?
             .terms();
@@ -261,7 +267,7 @@ impl World {
     }
 
     fn arrive(&mut self, at: usize) {
-        let step = self.turns.arrive(self.now, at);
+        let step = self.submissions.arrive(self.now, at);
         self.follow(step);
     }
 
@@ -281,11 +287,11 @@ impl World {
     /// Misses of a client that were void, of all causes.
     fn void(&self, at: usize) -> u64 {
         let reserve = self
-            .turns
+            .submissions
             .client(at)
             .map_or(0, |client| client.setting().reserve);
         let misses = self
-            .turns
+            .submissions
             .reserve(reserve)
             .map(|reserve| reserve.served().misses);
         misses.map_or(0, |misses| {
@@ -296,10 +302,10 @@ impl World {
     /// Those of its own cause.
     fn own(&self, at: usize) -> u64 {
         let reserve = self
-            .turns
+            .submissions
             .client(at)
             .map_or(0, |client| client.setting().reserve);
-        let reserve = self.turns.reserve(reserve);
+        let reserve = self.submissions.reserve(reserve);
         reserve.map_or(0, |reserve| reserve.served().misses.void(Void::Own))
     }
 
@@ -315,14 +321,14 @@ impl World {
         if let Some(length) = self.actors[at].flights.first() {
             self.running = Some((at, self.now.saturating_add(*length)));
         }
-        let exceeded = self.turns.counters().exceeded;
-        let step = self.turns.completed(self.now, at, used);
+        let exceeded = self.submissions.counters().exceeded;
+        let step = self.submissions.completed(self.now, at, used);
         self.follow(step);
-        self.broken |= self.turns.counters().exceeded > exceeded;
+        self.broken |= self.submissions.counters().exceeded > exceeded;
         let (now, void, firm) = (self.now, self.void(at), self.firm(at));
         let actor = &mut self.actors[at];
         let Some(member) = &actor.member else { return };
-        let done = actor.flights.is_empty() && !self.turns.client(at).unwrap().waits();
+        let done = actor.flights.is_empty() && !self.submissions.client(at).unwrap().waits();
         if member.habit != Habit::Honest || !done {
             return;
         }
@@ -369,7 +375,7 @@ impl World {
         } else if let Some((_, at)) = comes.filter(|(came, _)| *came == next) {
             self.begin(at);
         } else {
-            let step = self.turns.timer(self.now);
+            let step = self.submissions.timer(self.now);
             self.follow(step);
         }
         true

@@ -49,19 +49,19 @@ int main(void)
 /// Words of every run that works.
 const RUN: &str = "run --root root --rodinia tree --work work --module loga.ko";
 
-struct Place {
+struct Workspace {
     folder: TempDir,
 }
 
-impl Place {
+impl Workspace {
     fn new() -> Self {
-        let place = Place {
+        let workspace = Workspace {
             folder: tempfile::tempdir().expect("a folder"),
         };
-        place.host();
-        place.tree();
-        place.programs();
-        place
+        workspace.host();
+        workspace.tree();
+        workspace.programs();
+        workspace
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -164,15 +164,15 @@ fn count(text: &str, what: &str) -> usize {
 
 #[test]
 fn whole_matrix_runs_and_gives_every_figure() {
-    let place = Place::new();
-    let output = place.run("--seconds 0.2");
+    let workspace = Workspace::new();
+    let output = workspace.run("--seconds 0.2");
     assert!(output.status.success(), "{}", text(&output));
-    let results = place.results();
+    let results = workspace.results();
     // Four experiments, two policies, two benchmarks, two repetitions.
     let runs = results["runs"].as_array().expect("runs");
     assert_eq!(runs.len(), 32);
     for figure in ["7a", "7b", "11"] {
-        let path = place.path(&format!("work/host-paper-{figure}.json"));
+        let path = workspace.path(&format!("work/host-paper-{figure}.json"));
         let one = loga_results::Experiment::read(&path).expect("a figure");
         assert!(
             one.series.iter().any(|series| series.name == "event"),
@@ -194,7 +194,7 @@ fn whole_matrix_runs_and_gives_every_figure() {
     }
     assert_eq!(results["summary"].as_array().expect("summary").len(), 16);
     assert_eq!(results["summary"][0]["repetitions"], 2);
-    let calls = place.calls();
+    let calls = workspace.calls();
     let phases = "poll_ms=1 ratio=5 scale=channels randomize=0 accounting=burst";
     for enforce in ["enforce=0", "enforce=1"] {
         let insmod = format!("insmod policy=event {enforce} {phases}");
@@ -212,13 +212,13 @@ fn whole_matrix_runs_and_gives_every_figure() {
 
 #[test]
 fn wrapper_repeats_main_in_one_process() {
-    let place = Place::new();
+    let workspace = Workspace::new();
     let words =
         "--applications bfs --experiments alone --policies off --repetitions 1 --seconds 0.3";
-    let output = place.host_with(&format!("{RUN} {words}"));
+    let output = workspace.host_with(&format!("{RUN} {words}"));
     assert!(output.status.success(), "{}", text(&output));
-    let log = fs::read_to_string(place.path("work/application.log")).expect("output");
-    let iterations = place.results()["runs"][0]["iterations"]
+    let log = fs::read_to_string(workspace.path("work/application.log")).expect("output");
+    let iterations = workspace.results()["runs"][0]["iterations"]
         .as_u64()
         .expect("a number");
     let last = format!("time {iterations}");
@@ -229,73 +229,84 @@ fn wrapper_repeats_main_in_one_process() {
 
 #[test]
 fn interrupted_run_goes_on_where_it_stopped() {
-    let place = Place::new();
-    place.file("calls.refuse", "");
+    let workspace = Workspace::new();
+    workspace.file("calls.refuse", "");
     let experiment = "--experiments overhead-10 --seconds 0.1";
-    let output = place.run(experiment);
+    let output = workspace.run(experiment);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output));
     assert!(text(&output).contains("insmod"), "{}", text(&output));
     // The runs without the module are there, whole; the others are not.
-    let runs = fs::read_dir(place.path("work/runs")).expect("runs").count();
+    let runs = fs::read_dir(workspace.path("work/runs"))
+        .expect("runs")
+        .count();
     assert_eq!(runs, 4);
-    let before = fs::read_to_string(place.path("work/runs/overhead-10-off-bfs-0.json"));
-    fs::remove_file(place.path("calls.refuse")).expect("allowed now");
+    let before = fs::read_to_string(workspace.path("work/runs/overhead-10-off-bfs-0.json"));
+    fs::remove_file(workspace.path("calls.refuse")).expect("allowed now");
     // A file that was cut off does not count.
-    place.file(
+    workspace.file(
         "work/runs/overhead-10-off-srad_v1-1.json",
         "{\"experiment\": \"over",
     );
-    let output = place.run(experiment);
+    let output = workspace.run(experiment);
     assert!(output.status.success(), "{}", text(&output));
     assert_eq!(count(&text(&output), "there already"), 3);
-    assert_eq!(place.results()["runs"].as_array().expect("runs").len(), 8);
-    let after = fs::read_to_string(place.path("work/runs/overhead-10-off-bfs-0.json"));
+    assert_eq!(
+        workspace.results()["runs"].as_array().expect("runs").len(),
+        8
+    );
+    let after = fs::read_to_string(workspace.path("work/runs/overhead-10-off-bfs-0.json"));
     assert_eq!(before.expect("before"), after.expect("after"));
 }
 
 #[test]
 fn failing_benchmark_stops_the_run_and_unloads_the_module() {
-    let place = Place::new();
-    place.file("tree/cuda/srad/srad_v1/fail", "");
-    let output = place.run("--experiments quality --policies event --seconds 0.1");
+    let workspace = Workspace::new();
+    workspace.file("tree/cuda/srad/srad_v1/fail", "");
+    let output = workspace.run("--experiments quality --policies event --seconds 0.1");
     assert_eq!(output.status.code(), Some(1));
     assert!(
         text(&output).contains("application.log"),
         "{}",
         text(&output)
     );
-    assert!(place.calls().ends_with("rmmod loga\n"), "{}", place.calls());
-    assert!(!place.path("work/host.json").exists());
+    assert!(
+        workspace.calls().ends_with("rmmod loga\n"),
+        "{}",
+        workspace.calls()
+    );
+    assert!(!workspace.path("work/host.json").exists());
     assert_eq!(
-        fs::read_dir(place.path("work/runs")).expect("runs").count(),
+        fs::read_dir(workspace.path("work/runs"))
+            .expect("runs")
+            .count(),
         2
     );
 }
 
 #[test]
 fn dry_run_prints_every_step_and_does_nothing() {
-    let place = Place::new();
-    let output = place.run("--dry-run");
+    let workspace = Workspace::new();
+    let output = workspace.run("--dry-run");
     let text = text(&output);
     assert!(output.status.success(), "{text}");
     assert!(text.contains("cc -O2 -shared -fPIC -o "), "{text}");
     assert_eq!(count(&text, " && make > "), 2);
     assert_eq!(count(&text, "insmod loga.ko policy=event"), 2);
     assert_eq!(count(&text, "LOGA_ITERATE_COUNT="), 32 + 32);
-    assert_eq!(place.calls(), "");
-    assert!(!place.path("work").exists());
-    assert!(!place.path("tree/cuda/bfs/bfs").exists());
+    assert_eq!(workspace.calls(), "");
+    assert!(!workspace.path("work").exists());
+    assert!(!workspace.path("tree/cuda/bfs/bfs").exists());
 }
 
 #[test]
 fn check_names_what_is_missing() {
-    let place = Place::new();
-    let check = |root: &str| place.host_with(&format!("check --root {root} --module loga.ko"));
+    let workspace = Workspace::new();
+    let check = |root: &str| workspace.host_with(&format!("check --root {root} --module loga.ko"));
     let good = check("root");
     assert!(good.status.success(), "{}", text(&good));
     assert!(text(&good).contains("0000:02:00.0 device 0x100c, a Kepler by its id"));
     assert!(text(&good).contains("NVIDIA 470.256.02"));
-    place.file("root/boot/config-7.3.4", "# CONFIG_RUST is not set\n");
+    workspace.file("root/boot/config-7.3.4", "# CONFIG_RUST is not set\n");
     let bad = check("root");
     assert_eq!(bad.status.code(), Some(1));
     assert!(
@@ -306,25 +317,25 @@ fn check_names_what_is_missing() {
     let none = text(&check("nowhere"));
     assert!(none.contains("MISSING  card     no NVIDIA card"), "{none}");
     assert!(none.contains("MISSING  driver"), "{none}");
-    fs::remove_file(place.path("loga.ko")).expect("removed");
-    let refused = place.run("");
+    fs::remove_file(workspace.path("loga.ko")).expect("removed");
+    let refused = workspace.run("");
     assert_eq!(refused.status.code(), Some(1));
     assert!(
         text(&refused).contains("this host cannot do it"),
         "{}",
         text(&refused)
     );
-    assert!(!place.path("work").exists());
+    assert!(!workspace.path("work").exists());
 }
 
 #[test]
 fn unknown_names_are_refused_with_the_known_ones() {
-    let place = Place::new();
-    let output = place.run("--experiments figure-12");
+    let workspace = Workspace::new();
+    let output = workspace.run("--experiments figure-12");
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output).contains("overhead-10, overhead-100, alone, quality"));
-    let output = place.host_with("run --root root --rodinia tree --applications doom");
+    let output = workspace.host_with("run --root root --rodinia tree --applications doom");
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output).contains("there are b+tree, backprop"));
-    assert!(!Path::new(&place.path("work")).exists());
+    assert!(!Path::new(&workspace.path("work")).exists());
 }

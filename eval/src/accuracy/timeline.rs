@@ -29,10 +29,10 @@ impl Timeline {
             ..Config::paper()
         };
         let mut machine = IdealGpu::new(processes, config, GroupBy::Process)?;
-        machine.watch();
+        machine.record();
         machine.run_until(end);
         Ok(Self {
-            spans: machine.watched(),
+            spans: machine.recorded(),
             clients: processes.len(),
             end,
         })

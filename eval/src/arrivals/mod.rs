@@ -32,7 +32,7 @@ use crate::scenario::{Costs, Kind, Policy};
 pub use incoming::{alone, arrivals, Incoming};
 pub(crate) use known::{cheapest, newcomer, Record, Signals};
 use pool::Pool;
-pub use program::{Arrival, Chooser, Knows, Place, Placed, Rule};
+pub use program::{Arrival, Chooser, Knows, Placed, PoolGpu, Rule};
 
 /// Runs all programs, which are in the order of their arrivals, on GPUs without a scheduler.
 ///
@@ -40,7 +40,7 @@ pub use program::{Arrival, Chooser, Knows, Place, Placed, Rule};
 ///
 /// A program does not end, or an oracle says that the run does not count.
 pub fn run(
-    places: &[Place],
+    places: &[PoolGpu],
     arrivals: &[Arrival],
     rule: Rule,
     seed: u64,
@@ -55,7 +55,7 @@ pub fn run(
 ///
 /// As [`run`], a setting is out of range, or LoGA is on a packed GPU.
 pub fn run_under(
-    places: &[Place],
+    places: &[PoolGpu],
     arrivals: &[Arrival],
     rule: Rule,
     policy: &Policy,

@@ -4,7 +4,7 @@
 
 use super::known::{cheapest, newcomer, History, Record, Signals};
 use super::mbf;
-use super::program::{Arrival, Chooser, Knows, Place, Placed, Rule};
+use super::program::{Arrival, Chooser, Knows, Placed, PoolGpu, Rule};
 use crate::oracle;
 use crate::outcome::Error;
 use crate::run::outcome;
@@ -18,7 +18,7 @@ use loga_model::gpu::{CE0, GR};
 const LAST: u64 = 1_000_000_000_000;
 
 /// The pool, the programs, the rule and the seed.
-pub(super) type Asked<'a> = (&'a [Place], &'a [Arrival], Rule, u64);
+pub(super) type Asked<'a> = (&'a [PoolGpu], &'a [Arrival], Rule, u64);
 
 /// A program on its GPU.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +38,7 @@ pub(super) struct Resident {
 
 /// The GPUs and their programs.
 pub(super) struct Pool<'a, C> {
-    places: &'a [Place],
+    places: &'a [PoolGpu],
     arrivals: &'a [Arrival],
     rule: Rule,
     pub(super) worlds: Vec<World<C>>,
@@ -84,7 +84,7 @@ impl<'a, C: Control> Pool<'a, C> {
     ) -> Result<Self, Error> {
         let scenario = Scenario::new(Ns::ZERO, Costs::default());
         let card: Card = scenario.gpus[0];
-        let world = |(gpu, place): (usize, &Place)| {
+        let world = |(gpu, place): (usize, &PoolGpu)| {
             let card = Card {
                 packed: place.packed,
                 ..card
@@ -125,7 +125,7 @@ impl<'a, C: Control> Pool<'a, C> {
     pub(super) fn advance(&mut self, to: u64) {
         while self.looks <= to {
             self.go(self.looks);
-            self.look();
+            self.publish();
             self.looks = self.looks.saturating_add(self.rule.signal.get().max(1));
         }
         self.go(to);
@@ -178,7 +178,7 @@ impl<'a, C: Control> Pool<'a, C> {
     }
 
     /// Looks at what programs use.
-    fn look(&mut self) {
+    fn publish(&mut self) {
         // CAST: times in a run are exact in a double.
         let fade = (-(self.rule.signal.get() as f64) / self.rule.window.get() as f64).exp();
         let numbers: Vec<usize> = self.present.iter().flatten().copied().collect();
@@ -242,7 +242,7 @@ impl<'a, C: Control> Pool<'a, C> {
     /// Chooses a GPU for a program that arrives now.
     pub(super) fn place(&mut self, number: usize) {
         let (arrival, newcomer) = (&self.arrivals[number], self.newcomer(number));
-        let signals = |(place, present): (&Place, &Vec<usize>)| {
+        let signals = |(place, present): (&PoolGpu, &Vec<usize>)| {
             let empty = Signals {
                 open: !self.rule.within || place.node == arrival.node,
                 local: place.node == arrival.node,
@@ -306,13 +306,13 @@ impl<'a, C: Control> Pool<'a, C> {
 }
 
 /// A speed as a number.
-fn speed(place: &Place) -> f64 {
+fn speed(place: &PoolGpu) -> f64 {
     // CAST: at most a million.
     place.speed as f64 / PPM as f64
 }
 
 /// What a program does on this GPU.
-fn on(client: &Client, place: &Place) -> Client {
+fn on(client: &Client, place: &PoolGpu) -> Client {
     let times = 1.0 / speed(place);
     let phase = |phase: &Phase| Phase {
         copy: phase.copy.map(|copy| copy.times(times)),

@@ -9,7 +9,7 @@ use loga::units::Ns;
 
 /// A GPU of the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct PoolGpu {
     /// Its node.
     pub node: usize,
     /// Its speed in millionths of the fastest GPU's.

@@ -10,8 +10,8 @@ use loga::units::{Ns, Weight};
 use loga_model::gpu::GR;
 
 /// One GPU of this speed in each of the nodes.
-fn places(speeds_pct: &[u64]) -> Vec<Place> {
-    let place = |(node, pct): (usize, &u64)| Place {
+fn places(speeds_pct: &[u64]) -> Vec<PoolGpu> {
+    let place = |(node, pct): (usize, &u64)| PoolGpu {
         node,
         speed: pct * PPM / 100,
         packed: false,
@@ -53,17 +53,17 @@ fn stream() -> Vec<Arrival> {
     (0..100).map(one).collect()
 }
 
-fn ends(places: &[Place], arrivals: &[Arrival], rule: Rule, seed: u64) -> Vec<Placed> {
+fn ends(places: &[PoolGpu], arrivals: &[Arrival], rule: Rule, seed: u64) -> Vec<Placed> {
     run(places, arrivals, rule, seed).unwrap()
 }
 
 /// GPUs without a scheduler.
-fn pool<'a>(places: &'a [Place], arrivals: &'a [Arrival], rule: Rule) -> Pool<'a, Hardware> {
+fn pool<'a>(places: &'a [PoolGpu], arrivals: &'a [Arrival], rule: Rule) -> Pool<'a, Hardware> {
     Pool::new((places, arrivals, rule, 1), |_, _| Ok(Hardware)).unwrap()
 }
 
 /// The GPUs that were chosen.
-fn chosen(places: &[Place], arrivals: &[Arrival], rule: Rule) -> Vec<usize> {
+fn chosen(places: &[PoolGpu], arrivals: &[Arrival], rule: Rule) -> Vec<usize> {
     let placed = ends(places, arrivals, rule, 1);
     placed.iter().map(|one| one.gpu).collect()
 }
@@ -110,7 +110,7 @@ fn every_program_ends_and_none_before_its_time_alone() {
 }
 
 /// The time of a program on a GPU of its own, with the random numbers that it has among others.
-fn alone(places: &[Place], arrivals: &[Arrival], number: usize) -> u64 {
+fn alone(places: &[PoolGpu], arrivals: &[Arrival], number: usize) -> u64 {
     let mut pool = pool(places, arrivals, Rule::of(Placement::Gmin));
     let world = &mut pool.worlds[0];
     world.admit(number);
@@ -378,7 +378,7 @@ fn what_a_program_used_is_of_the_time_for_which_it_was_not_held() {
 
 /// The completion times of these programs on one packed GPU, in ms.
 fn packed_ms(arrivals: &[Arrival], speed_pct: u64) -> Vec<f64> {
-    let place = Place {
+    let place = PoolGpu {
         packed: true,
         ..places(&[speed_pct])[0]
     };

@@ -24,15 +24,15 @@ use loga::units::Ns;
 const PERIOD: Ns = Ns::from_ms(30);
 const TICK: Ns = Ns::from_ms(10);
 /// From one look at an idle client to the next.
-const LOOK: u64 = 1_000_000;
+const CHECK_INTERVAL: u64 = 1_000_000;
 /// Looks without work after which a turn ends.
-const LOOKS: u32 = 3;
+const CHECKS: u32 = 3;
 /// The most ticks of a turn.
 const MOST: u64 = 64;
 
 /// The client whose turn it is.
 #[derive(Clone, Copy, Debug)]
-struct Turn {
+struct Slice {
     entity: usize,
     until: u64,
     /// The next look, and how many in a row found no work.
@@ -53,7 +53,7 @@ pub struct Gvim {
     call: u64,
     arrived: Vec<bool>,
     wakeup: u64,
-    turn: Option<Turn>,
+    turn: Option<Slice>,
     /// Which entities have submitted before.
     known: Vec<bool>,
     /// Commands under way of each entity.
@@ -101,10 +101,10 @@ impl Gvim {
     /// Begins the turn of an entity.
     fn begin(&mut self, machine: &mut Machine, entity: usize) {
         let now = machine.now();
-        self.turn = Some(Turn {
+        self.turn = Some(Slice {
             entity,
             until: now.saturating_add(self.length(entity)),
-            look: now.saturating_add(LOOK),
+            look: now.saturating_add(CHECK_INTERVAL),
             empty: 0,
             worked: false,
         });
@@ -188,9 +188,9 @@ impl Control for Gvim {
         if turn.look <= now {
             let works = std::mem::take(&mut turn.worked) || self.under_way[entity] > 0;
             turn.empty = if works { 0 } else { turn.empty + 1 };
-            turn.look = now.saturating_add(LOOK);
+            turn.look = now.saturating_add(CHECK_INTERVAL);
         }
-        if turn.empty >= LOOKS || turn.until <= now {
+        if turn.empty >= CHECKS || turn.until <= now {
             self.pass_on(machine, entity);
         }
     }

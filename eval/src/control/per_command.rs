@@ -20,7 +20,7 @@ use std::collections::VecDeque;
 
 /// State of an engine, as the host knows it.
 #[derive(Clone, Copy, Debug, Default)]
-enum Turn {
+enum EngineState {
     /// Nothing.
     #[default]
     Free,
@@ -38,7 +38,7 @@ pub struct PerCommand {
     /// Clients that have paid for their next submission.
     paid: Vec<bool>,
     waiting: Vec<[VecDeque<u64>; ENGINES]>,
-    turns: [Turn; ENGINES],
+    engines: [EngineState; ENGINES],
     /// GPU time over weight of each entity.
     clocks: Vec<u64>,
     /// The clock of the client served last.
@@ -56,7 +56,7 @@ impl PerCommand {
             interrupt: policy.interrupt.0.get(),
             paid: vec![false; clients.len()],
             waiting: vec![Default::default(); clients.len()],
-            turns: [Turn::Free; ENGINES],
+            engines: [EngineState::Free; ENGINES],
             clocks: vec![0; entities.len()],
             entities,
             floor: 0,
@@ -71,7 +71,7 @@ impl PerCommand {
         let clock = |client: &usize| (self.clocks[self.entities.of(*client)], *client);
         let next = (0..self.waiting.len()).filter(wants).min_by_key(clock);
         let Some(client) = next else {
-            self.turns[engine] = Turn::Free;
+            self.engines[engine] = EngineState::Free;
             return;
         };
         self.floor = self.floor.max(self.clocks[self.entities.of(client)]);
@@ -81,7 +81,7 @@ impl PerCommand {
                 engine,
                 length,
             });
-            self.turns[engine] = Turn::Runs {
+            self.engines[engine] = EngineState::Runs {
                 since: machine.now(),
             };
             self.ledger.decisions += 1;
@@ -124,15 +124,15 @@ impl Control for PerCommand {
             self.clocks[entity] = self.clocks[entity].max(self.floor);
         }
         self.waiting[client][engine].push_back(length);
-        if matches!(self.turns[engine], Turn::Free) {
+        if matches!(self.engines[engine], EngineState::Free) {
             self.start(machine, engine);
         }
-        Verdict::Taken
+        Verdict::Accepted
     }
 
     fn ended(&mut self, machine: &mut Machine, client: usize, engine: usize) {
         let now = machine.now();
-        if let Turn::Runs { since } = self.turns[engine] {
+        if let EngineState::Runs { since } = self.engines[engine] {
             let entity = self.entities.of(client);
             let weight: u64 = self.entities.get(entity).weight.get().into();
             let normal: u64 = Weight::DEFAULT.get().into();
@@ -140,22 +140,22 @@ impl Control for PerCommand {
             self.clocks[entity] += (now - since) * normal / weight;
         }
         self.ledger.cpu += self.interrupt;
-        self.turns[engine] = Turn::Ends {
+        self.engines[engine] = EngineState::Ends {
             at: now.saturating_add(self.interrupt),
         };
     }
 
     fn next(&self) -> Option<u64> {
-        let end = |turn: &Turn| match turn {
-            Turn::Ends { at } => Some(*at),
+        let end = |turn: &EngineState| match turn {
+            EngineState::Ends { at } => Some(*at),
             _ => None,
         };
-        self.turns.iter().filter_map(end).min()
+        self.engines.iter().filter_map(end).min()
     }
 
     fn act(&mut self, machine: &mut Machine) {
         for engine in 0..ENGINES {
-            if matches!(self.turns[engine], Turn::Ends { at } if at <= machine.now()) {
+            if matches!(self.engines[engine], EngineState::Ends { at } if at <= machine.now()) {
                 self.start(machine, engine);
             }
         }

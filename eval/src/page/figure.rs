@@ -2,7 +2,7 @@
 
 //! One figure: its pictures side by side, and the numbers behind them.
 
-use super::{chip, number, place_name, Drawn, Place};
+use super::{chip, number, set_name, Drawn, ResultSet};
 use crate::draw::label;
 use crate::findings::{Judged, Verdict};
 use crate::results::{At, Experiment, Series};
@@ -23,7 +23,7 @@ pub(super) fn anchor(figure: &str) -> String {
 }
 
 /// The section of a figure.
-pub(super) fn section(figure: &str, places: &[Place], drawn: &[Drawn]) -> Markup {
+pub(super) fn section(figure: &str, places: &[ResultSet], drawn: &[Drawn]) -> Markup {
     let drawn: Vec<_> = drawn
         .iter()
         .filter(|one| one.one.figure == figure)
@@ -36,7 +36,7 @@ pub(super) fn section(figure: &str, places: &[Place], drawn: &[Drawn]) -> Markup
             @for one in &drawn {
                 figure {
                     figcaption {
-                        (place_name(one.one.origin, &one.one.setting))
+                        (set_name(one.one.origin, &one.one.setting))
                         @if first.is_some_and(|first| first.title != one.one.title) { ": " (one.one.title) }
                     }
                     (PreEscaped(&one.svg))
@@ -52,7 +52,7 @@ pub(super) fn section(figure: &str, places: &[Place], drawn: &[Drawn]) -> Markup
     }
 }
 
-fn verdict(place: &Place, one: &Judged) -> Markup {
+fn verdict(place: &ResultSet, one: &Judged) -> Markup {
     html! {
         p class="verdict" {
             (chip(one.verdict)) " " (one.finding.claim) ". "
@@ -69,7 +69,7 @@ fn details(one: &Experiment) -> Markup {
     html! {
         div class="notes" {
             @if !(one.differs.is_empty() && one.assumed.is_empty()) {
-                h3 { "Notes on the " (place_name(one.origin, &one.setting)) }
+                h3 { "Notes on the " (set_name(one.origin, &one.setting)) }
             }
             @if !one.differs.is_empty() {
                 table class="why" {
@@ -83,7 +83,7 @@ fn details(one: &Experiment) -> Markup {
             }
             @if !one.settings.is_empty() {
                 details {
-                    summary { "Parameters, " (place_name(one.origin, &one.setting)) }
+                    summary { "Parameters, " (set_name(one.origin, &one.setting)) }
                     table {
                         thead { tr { th { "Parameter" } th { "Value" } th { "From" } } }
                         tbody { @for set in &one.settings { tr {
@@ -93,7 +93,7 @@ fn details(one: &Experiment) -> Markup {
                 }
             }
             details {
-                summary { "All numbers, " (place_name(one.origin, &one.setting)) " (" (one.file()) ")" }
+                summary { "All numbers, " (set_name(one.origin, &one.setting)) " (" (one.file()) ")" }
                 (numbers(one))
             }
         }

@@ -16,7 +16,7 @@ use maud::{html, Markup};
 use std::error::Error;
 
 /// Results of one place with one setting.
-struct Place<'a> {
+struct ResultSet<'a> {
     name: String,
     results: Vec<&'a Experiment>,
     judged: Vec<Judged>,
@@ -63,7 +63,7 @@ pub fn page(results: &[Experiment]) -> Result<String, Box<dyn Error>> {
 }
 
 /// The places, simulator first, each with its verdicts.
-fn places(results: &[Experiment]) -> Vec<Place<'_>> {
+fn places(results: &[Experiment]) -> Vec<ResultSet<'_>> {
     let mut keys: Vec<_> = results
         .iter()
         .map(|one| (one.origin, &*one.setting))
@@ -74,8 +74,8 @@ fn places(results: &[Experiment]) -> Vec<Place<'_>> {
     let place = |(origin, setting)| {
         let here = |one: &&Experiment| (one.origin, &*one.setting) == (origin, setting);
         let results: Vec<_> = results.iter().filter(here).collect();
-        Place {
-            name: place_name(origin, setting),
+        ResultSet {
+            name: set_name(origin, setting),
             judged: judge(&results),
             results,
         }
@@ -84,7 +84,7 @@ fn places(results: &[Experiment]) -> Vec<Place<'_>> {
 }
 
 /// A place for people.
-fn place_name(origin: Origin, setting: &str) -> String {
+fn set_name(origin: Origin, setting: &str) -> String {
     let origin = match origin {
         Origin::Simulator => "simulator",
         Origin::VirtualMachine => "virtual machine",

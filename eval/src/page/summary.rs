@@ -2,13 +2,13 @@
 
 //! All findings in one table.
 
-use super::{chip, figure, Place};
+use super::{chip, figure, ResultSet};
 use crate::findings::{all, Judged, Verdict};
 use maud::{html, Markup};
 
 /// The table of the findings, with a column for each place.
-pub(super) fn section(places: &[Place]) -> Markup {
-    let tested = |place: &Place, index: usize| judged(place, index).is_some();
+pub(super) fn section(places: &[ResultSet]) -> Markup {
+    let tested = |place: &ResultSet, index: usize| judged(place, index).is_some();
     let rows = all().enumerate();
     let rows = rows.filter(|(index, _)| places.iter().any(|place| tested(place, *index)));
     html! {
@@ -51,14 +51,14 @@ pub(super) fn section(places: &[Place]) -> Markup {
 }
 
 /// What became of a finding in a place; nothing if its figure was not run there.
-fn judged<'a>(place: &'a Place, index: usize) -> Option<&'a Judged> {
+fn judged<'a>(place: &'a ResultSet, index: usize) -> Option<&'a Judged> {
     let finding = all().nth(index)?;
     let same =
         |one: &&Judged| (one.finding.figure, one.finding.claim) == (finding.figure, finding.claim);
     place.judged.iter().find(same)
 }
 
-fn count(place: &Place, verdict: Verdict) -> usize {
+fn count(place: &ResultSet, verdict: Verdict) -> usize {
     place
         .judged
         .iter()

@@ -195,7 +195,7 @@ impl Described {
     }
 
     /// The keys that are given, and where their values are.
-    fn given(&self) -> impl Iterator<Item = (&'static str, Range<usize>)> {
+    fn values(&self) -> impl Iterator<Item = (&'static str, Range<usize>)> {
         let all = [
             ("cpu_us", self.cpu_us.as_ref().map(Spanned::span)),
             ("copy_us", self.copy_us.as_ref().map(Spanned::span)),
@@ -210,19 +210,19 @@ impl Described {
 }
 
 /// A value that is given, and where it comes from.
-struct Given<'a> {
+struct Sourced<'a> {
     key: &'static str,
     at: Range<usize>,
     from: &'a str,
 }
 
 /// The values of a phase.
-fn origins<'a>(source: &Text, phase: &'a Spanned<Described>) -> Result<Vec<Given<'a>>, Error> {
+fn origins<'a>(source: &Text, phase: &'a Spanned<Described>) -> Result<Vec<Sourced<'a>>, Error> {
     let one = phase.get_ref();
     let kinds: Vec<_> = KINDS.iter().map(|(kind, _)| *kind).collect();
     let kinds = kinds.join(", ");
     for (key, from) in &one.from {
-        if !one.given().any(|(given, _)| given == key.get_ref()) {
+        if !one.values().any(|(given, _)| given == key.get_ref()) {
             let reason = format!(
                 "origin of {:?}, which the phase does not give",
                 key.get_ref()
@@ -237,7 +237,7 @@ fn origins<'a>(source: &Text, phase: &'a Spanned<Described>) -> Result<Vec<Given
         }
     }
     let mut all = Vec::new();
-    for (key, at) in one.given() {
+    for (key, at) in one.values() {
         let Some((_, from)) = one.from.iter().find(|(name, _)| name.get_ref() == key) else {
             let reason = format!(
                 "{key} does not say where it comes from: want {key} = \"...\" in [phase.from], \
@@ -245,7 +245,7 @@ fn origins<'a>(source: &Text, phase: &'a Spanned<Described>) -> Result<Vec<Given
             );
             return Err(source.error(at, reason));
         };
-        all.push(Given {
+        all.push(Sourced {
             key,
             at,
             from: from.get_ref(),

@@ -9,7 +9,7 @@ use super::phase::REPEAT_MAX;
 use super::plain::{Client, Error};
 use super::text::Text;
 use super::time::{Millis, Span};
-use crate::arrivals::{Chooser, Incoming, Place, Rule};
+use crate::arrivals::{Chooser, Incoming, PoolGpu, Rule};
 use loga::ids::MAX_CHANNELS;
 use loga::placement::PPM;
 use loga::units::{Ns, Weight};
@@ -34,7 +34,7 @@ pub struct Streams {
     /// Names of the nodes.
     pub nodes: Vec<String>,
     /// The GPUs.
-    pub places: Vec<Place>,
+    pub places: Vec<PoolGpu>,
     /// The programs.
     pub streams: Vec<Incoming>,
 }
@@ -153,7 +153,7 @@ fn node(source: &Text, name: &Spanned<String>, nodes: &[String]) -> Result<usize
     })
 }
 
-fn places(source: &Text, file: &File, nodes: &[String]) -> Result<Vec<Place>, Error> {
+fn places(source: &Text, file: &File, nodes: &[String]) -> Result<Vec<PoolGpu>, Error> {
     let gpus = file.gpus.get_ref();
     if gpus.is_empty() || gpus.len() > GPUS_MAX {
         let reason = format!("{} GPUs, want 1 to {GPUS_MAX}", gpus.len());
@@ -164,7 +164,7 @@ fn places(source: &Text, file: &File, nodes: &[String]) -> Result<Vec<Place>, Er
             Some(speed) => source.number("speed_pct", speed, 1, 100)?,
             None => 100,
         };
-        Ok(Place {
+        Ok(PoolGpu {
             node: node(source, &gpu.node, nodes)?,
             speed: pct * PPM / 100,
             packed: gpu.packed,

@@ -98,7 +98,7 @@ impl Times {
 
 /// A client.
 pub(super) struct Actor {
-    spec: Client,
+    definition: Client,
     random: Pcg64Mcg,
     pub(super) doing: Doing,
     stage: Stage,
@@ -138,9 +138,9 @@ pub(super) struct Actor {
 
 impl Actor {
     /// A client that has not come yet. `number` tells its random numbers from those of others.
-    pub(super) fn new(spec: &Client, seed: u64, number: u64) -> Self {
+    pub(super) fn new(definition: &Client, seed: u64, number: u64) -> Self {
         Self {
-            spec: spec.clone(),
+            definition: definition.clone(),
             random: Pcg64Mcg::seed_from_u64(seed.wrapping_mul(SEEDS_APART).wrapping_add(number)),
             doing: Doing::Absent,
             stage: Stage::Cpu,
@@ -165,8 +165,8 @@ impl Actor {
     }
 
     /// What it was made from.
-    pub(super) fn spec(&self) -> &Client {
-        &self.spec
+    pub(super) fn definition(&self) -> &Client {
+        &self.definition
     }
 
     /// Begins.
@@ -225,7 +225,7 @@ impl Actor {
     /// Goes on as far as it can and says what it wants then.
     pub(super) fn step(&mut self, now: u64) -> Want {
         loop {
-            let phase = self.spec.phases[self.phase];
+            let phase = self.definition.phases[self.phase];
             if let Some(until) = self.away(now) {
                 return Want::Until(until);
             }
@@ -284,7 +284,7 @@ impl Actor {
                     self.done = 0;
                     self.stage = Stage::Cpu;
                     self.phase += 1;
-                    if self.phase == self.spec.phases.len() {
+                    if self.phase == self.definition.phases.len() {
                         if let Some(want) = self.end_round(now) {
                             return want;
                         }
@@ -297,7 +297,7 @@ impl Actor {
     /// Whether this round has not ended by its deadline.
     fn is_late(&self, now: u64) -> bool {
         let deadline = self
-            .spec
+            .definition
             .deadline
             .map_or(u64::MAX, |deadline| deadline.get());
         now.saturating_sub(self.began) > deadline
@@ -312,7 +312,7 @@ impl Actor {
     /// Until when it begins nothing, at the beginning of a round.
     fn away(&self, now: u64) -> Option<u64> {
         let begins = (self.stage, self.phase, self.done) == (Stage::Cpu, 0, 0);
-        let (from, to) = self.spec.away.filter(|_| begins)?;
+        let (from, to) = self.definition.away.filter(|_| begins)?;
         (from.get()..to.get()).contains(&now).then_some(to.get())
     }
 
@@ -322,12 +322,12 @@ impl Actor {
         self.rounds.add(now - self.began);
         self.latency.add(now - self.began);
         self.late += u64::from(self.is_late(now));
-        if self.spec.repeat == Some(self.rounds.count) {
+        if self.definition.repeat == Some(self.rounds.count) {
             self.finished = Some(now);
             return Some(Want::Leave);
         }
         let next = self
-            .spec
+            .definition
             .cycle
             .map_or(now, |cycle| self.began.saturating_add(cycle.get()));
         // A client that is late begins at once, and counts from there.

@@ -16,7 +16,7 @@ pub enum Verdict {
     /// The client sleeps until it is woken, and tries again then.
     Blocked,
     /// The scheduler has it; the client goes on as if it was submitted.
-    Taken,
+    Accepted,
 }
 
 /// What a scheduler has found out about a client, and done to it. Times in ns.

@@ -118,7 +118,7 @@ impl<C: Control> World<C> {
 
     /// Lets a client come at its time, which has not passed.
     pub fn admit(&mut self, client: usize) {
-        let Client { arrive, leave, .. } = *self.actors[client].spec();
+        let Client { arrive, leave, .. } = *self.actors[client].definition();
         // CAST: at most 4096 clients.
         let number = client as u32;
         let come = (arrive.get(), number, Alarm::Come);
@@ -188,7 +188,7 @@ impl<C: Control> World<C> {
             latency: actor.latency.clone(),
             missed: actor.missed(now),
             finished: actor.finished,
-            from: actor.spec().arrive.get().min(now),
+            from: actor.definition().arrive.get().min(now),
             to: actor.gone.unwrap_or(now),
             blocked: actor.blocked_up_to(now),
             held: actor.longest_held(actor.gone.unwrap_or(now)),
@@ -258,7 +258,7 @@ impl<C: Control> World<C> {
         match (alarm, self.actors[client].doing) {
             (_, Doing::Gone) => {}
             (Alarm::Come, _) => {
-                let depth = self.actors[client].spec().deepest();
+                let depth = self.actors[client].definition().deepest();
                 self.actors[client].come(now);
                 self.machine.open(client, depth);
                 self.control.come(&mut self.machine, client);
@@ -346,7 +346,7 @@ impl<C: Control> World<C> {
                 actor.begins(now);
                 true
             }
-            Verdict::Taken => {
+            Verdict::Accepted => {
                 actor.begins(now);
                 true
             }
@@ -386,7 +386,7 @@ impl<C: Control> World<C> {
             self.control.ended(&mut self.machine, client, engine);
             let actor = &mut self.actors[client];
             actor.ends(self.machine.board.now);
-            match (actor.doing, actor.spec().wait) {
+            match (actor.doing, actor.definition().wait) {
                 // Without its processor it sees the end when it has it again.
                 (Doing::Waits, Wait::Spin) => self.resume(client),
                 (Doing::Waits, Wait::Block) => {

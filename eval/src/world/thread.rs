@@ -61,7 +61,7 @@ impl<C: Control> World<C> {
     pub(super) fn wait(&mut self, client: usize) {
         let actor = &mut self.actors[client];
         actor.doing = Doing::Waits;
-        if actor.spec().wait == Wait::Block {
+        if actor.definition().wait == Wait::Block {
             self.sleep(client);
         }
     }

@@ -191,14 +191,14 @@ fn check_header(call: Call, cmd: u32, arg: usize) -> Result {
 
 /// Reads an argument, carries the call out, and writes the argument back. A refused one contains
 /// the reason.
-fn carry<T>(arg: usize, carry_out: impl FnOnce(&mut T) -> Result) -> Result
+fn carry<T>(arg: usize, answer: impl FnOnce(&mut T) -> Result) -> Result
 where
     Wire<T>: AsBytes + FromBytes,
 {
     let user = UserSlice::new(UserPtr::from_addr(arg), size_of::<T>());
     let (mut reader, mut writer) = user.reader_writer();
     let Wire(mut argument) = reader.read::<Wire<T>>()?;
-    let result = carry_out(&mut argument);
+    let result = answer(&mut argument);
     writer.write(&Wire(argument))?;
     result
 }

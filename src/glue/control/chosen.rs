@@ -37,7 +37,7 @@ impl Chosen {
                 };
             }
             Named::Cgroup(id) => {
-                let mut place = ffi::Identity::default();
+                let mut place = ffi::RawIdentity::default();
                 // SAFETY: Process context, and a place to write to.
                 let there = unsafe { ffi::loga_cgroup_place(id, &raw mut place) };
                 if to_set && !there {

@@ -57,16 +57,16 @@ fn write_costs(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
             write!(f, "gpu{} {what}", gpu.device.index)?;
             took.write(f)?;
         }
-        if let Some(turns) = gpu.engaged.counters() {
+        if let Some(submissions) = gpu.engaged.counters() {
             writeln!(
                 f,
                 "gpu{} grants {} waits {} unused {} opens {} starved {}",
                 gpu.device.index,
-                turns.grants,
-                turns.waits,
-                turns.unused,
-                turns.opens,
-                turns.starved
+                submissions.grants,
+                submissions.waits,
+                submissions.unused,
+                submissions.opens,
+                submissions.starved
             )?;
         }
         let (spent, late) = (samples.spent.get(), samples.late.get());

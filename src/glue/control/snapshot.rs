@@ -7,8 +7,8 @@ use super::permission::Reader;
 use super::wire::{class_number, spec_numbers, throttled_by_number, wait_numbers};
 use crate::account::fading::{percent, Sums};
 use crate::claims::{Claim, OnGpu};
-use crate::engaged::{CROWD, PLACES};
-use crate::glue::engaged::scheduler::PlaceFigures;
+use crate::engaged::{SHARED_QUEUE, WAIT_QUEUES};
+use crate::glue::engaged::scheduler::QueueFigures;
 use crate::glue::gpu::books::Books;
 use crate::glue::gpu::Gpu;
 use crate::glue::kernel::ffi;
@@ -40,8 +40,8 @@ struct View {
     parts: KVVec<Part>,
     /// Channels of each client, by position.
     channels: KVVec<u32>,
-    /// What clients got while submissions are decided on, by place.
-    turns: KVVec<PlaceFigures>,
+    /// What clients got while submissions are decided on, by wait queue.
+    queues: KVVec<QueueFigures>,
     /// Up to when all time is booked.
     booked: Ns,
     /// Fading means of all clients.
@@ -94,15 +94,15 @@ impl View {
         let client = books.clients.get(at)?;
         let group = books.state.shares.state_of(member.group())?;
         let account = member.account_at(ffi::now());
-        // The place of all users follows none.
-        let follows = client.place != Some(CROWD);
+        // The wait queue of all users follows none.
+        let follows = client.wait_queue != Some(SHARED_QUEUE);
         let spec = books.specs.resolve(member.identity());
         let spec = spec
             .filter(|_| follows)
             .and_then(|spec| books.specs.get(spec))
             .map(spec_numbers);
-        let place = client.place.and_then(|place| self.turns.get(place));
-        let figures = place.copied().unwrap_or_default();
+        let queue = client.wait_queue.and_then(|queue| self.queues.get(queue));
+        let figures = queue.copied().unwrap_or_default();
         let prio = figures.prio.map(|prio| prio.get().into());
         let means = member.means(self.booked, client.since);
         Some(uapi::Client {
@@ -148,7 +148,7 @@ impl View {
                 .unwrap_or(uapi::PRIO_BY_NICE),
             mode: spec.map_or(uapi::MODE_PRT, |spec| spec.mode),
             reserve: spec.map_or(uapi::RESERVE_NONE, |spec| spec.kind),
-            submissions: figures.turns,
+            submissions: figures.submissions,
             submission_waits: wait_numbers(&figures.waits),
             longest_submission_wait_ns: figures.longest.get(),
             busy_2s_ppm: means.busy_2s,
@@ -233,7 +233,7 @@ impl Tables {
     /// `ENOMEM`; `EAGAIN` if the books grew each time.
     pub(super) fn collect(gpu: &Gpu, snapshot: &mut uapi::Snapshot) -> Result<Self> {
         let reader = Reader::calling();
-        let _turn = (!reader.all).then(|| gpu.readers.lock());
+        let _reader = (!reader.all).then(|| gpu.readers.lock());
         for _ in 0..TRIES {
             let mut books = gpu.books.lock();
             if reader.all {
@@ -244,7 +244,7 @@ impl Tables {
             let channels = books.pages.channel_count();
             drop(books);
             if reader.all {
-                gpu.turn_gates();
+                gpu.update_gates();
             }
             // Some more, for clients that appear before the next lock.
             let grown = |count: usize| count.saturating_add(count / 8).saturating_add(8);
@@ -261,19 +261,19 @@ impl Tables {
                 root: cgroup_root(),
                 parts: KVVec::new(),
                 channels: KVVec::new(),
-                turns: KVVec::new(),
+                queues: KVVec::new(),
                 booked: Ns::ZERO,
                 sums: Sums::default(),
             };
             view.channels.extend_with(clients, 0, GFP_KERNEL_ACCOUNT)?;
-            view.turns
-                .extend_with(PLACES, PlaceFigures::default(), GFP_KERNEL_ACCOUNT)?;
+            view.queues
+                .extend_with(WAIT_QUEUES, QueueFigures::default(), GFP_KERNEL_ACCOUNT)?;
             view.parts
                 .extend_with(groups, Part::default(), GFP_KERNEL_ACCOUNT)?;
             let claims = gpu.claims.on(gpu.device.number())?;
             let books = gpu.books.lock();
-            // Places are not given anew while the books are locked.
-            gpu.engaged.figures(&mut view.turns);
+            // Wait queues are not given anew while the books are locked.
+            gpu.engaged.figures(&mut view.queues);
             let there = (
                 books.clients.len(),
                 books.state.shares.groups().len(),

@@ -46,8 +46,8 @@ pub(super) struct Mapping {
 /// Memory for one mapping, including the list element of its file.
 pub(crate) const MAPPING_BYTES: usize = size_of::<Mapping>() + size_of::<MappedFile>();
 
-/// Input of [`Fresh::wrap`]: a new mapping.
-pub(super) struct Fresh {
+/// Input of [`NewMapping::wrap`]: a new mapping.
+pub(super) struct NewMapping {
     /// Physical page of the first one.
     pub(super) first_pfn: usize,
     /// Number of the submission page.
@@ -56,7 +56,7 @@ pub(super) struct Fresh {
     pub(crate) gpu: Arc<Gpu>,
 }
 
-impl Fresh {
+impl NewMapping {
     /// Puts LoGA in front of a mapping that the driver has just made, and empties it: each
     /// first touch then comes through the gate.
     ///
@@ -121,7 +121,7 @@ impl Fresh {
 
 /// # Safety
 ///
-/// `vma` must have been set up by [`Fresh::wrap`], or be a part or copy of such an area.
+/// `vma` must have been set up by [`NewMapping::wrap`], or be a part or copy of such an area.
 unsafe fn mapping_of<'a>(vma: *const bindings::vm_area_struct) -> &'a Mapping {
     const { assert!(offset_of!(Mapping, ops) == 0) };
     // SAFETY: `vm_ops` of such an area points to the first field of a `Mapping`.
@@ -210,7 +210,7 @@ unsafe extern "C" fn make_writable(vmf: *mut bindings::vm_fault) -> bindings::vm
         let cause = &(*vmf).__bindgen_anon_1;
         (mapping_of(cause.vma), cause.vma, cause.address)
     };
-    if mapping.gate.place().is_none() {
+    if mapping.gate.wait_queue().is_none() {
         return 0;
     }
     let page = address & !(kernel::page::PAGE_SIZE.wrapping_sub(1));
@@ -224,7 +224,7 @@ const SHORTLY_NS: u64 = 20_000;
 
 /// How a thread waits whose store does not pass.
 enum Sleep {
-    /// At this place, or at the gate.
+    /// At this wait queue, or at the gate.
     At(Option<usize>),
     /// It tries again.
     Shortly,
@@ -246,14 +246,14 @@ unsafe extern "C" fn fault(vmf: *mut bindings::vm_fault) -> bindings::vm_fault_t
     // A client that has to wait does not need the gate for that.
     let waits =
         |at: &usize| stores && may_sleep && !gate.is_shut() && mapping.gpu.engaged.queue(*at);
-    let queued = gate.place().filter(waits);
+    let queued = gate.wait_queue().filter(waits);
     // Where to sleep, if it is not the gate.
-    let place = if queued.is_some() {
+    let wait_queue = if queued.is_some() {
         Sleep::At(queued)
     } else if let Some(_kept_out) = gate.lock_if(!may_sleep) {
         // Held across check and insertion, so that no entry appears after a revocation.
         let decides = mapping.gpu.decides(&gate, stores);
-        let (passes, place) = match (gate.is_shut(), decides) {
+        let (passes, wait_queue) = match (gate.is_shut(), decides) {
             (true, _) => (false, None),
             (false, Some(at)) if stores => (may_sleep && mapping.gpu.enter(&gate, at), decides),
             (false, _) => (true, None),
@@ -265,7 +265,7 @@ unsafe extern "C" fn fault(vmf: *mut bindings::vm_fault) -> bindings::vm_fault_t
                 mapping.fill(vmf)
             };
         }
-        Sleep::At(place)
+        Sleep::At(wait_queue)
     } else {
         Sleep::Shortly
     };
@@ -284,8 +284,8 @@ unsafe extern "C" fn fault(vmf: *mut bindings::vm_fault) -> bindings::vm_fault_t
     // SAFETY: The handler may drop the lock (checked above); area and record are not used any
     // more, and `gpu` and `gate` are references of their own.
     unsafe { ffi::loga_release_fault_lock(vmf) };
-    match place {
-        Sleep::At(place) => sleep(&gpu, &gate, place),
+    match wait_queue {
+        Sleep::At(wait_queue) => sleep(&gpu, &gate, wait_queue),
         // SAFETY: No lock is held.
         Sleep::Shortly => unsafe { ffi::loga_thread_sleep_ns(SHORTLY_NS) },
     }
@@ -296,12 +296,12 @@ unsafe extern "C" fn fault(vmf: *mut bindings::vm_fault) -> bindings::vm_fault_t
 }
 
 /// Waits until the gate opens, or until the client may try again, and traces the wait.
-fn sleep(gpu: &Gpu, gate: &Gate, place: Option<usize>) {
+fn sleep(gpu: &Gpu, gate: &Gate, wait_queue: Option<usize>) {
     let (number, client) = (gpu.device.number(), gate.client());
     trace::fault_wait_begin(number, client);
     let since = ffi::now();
-    let result = match place {
-        Some(place) => gpu.engaged.wait(place),
+    let result = match wait_queue {
+        Some(wait_queue) => gpu.engaged.wait(wait_queue),
         None => gate.wait(),
     };
     let waited = ffi::now().saturating_sub(since);
@@ -327,7 +327,7 @@ unsafe extern "C" fn access(
     let mapping = unsafe { mapping_of(vma) };
     // Held across check and write, as in `fault`.
     let _kept_out = mapping.gate.lock();
-    if write != 0 && (mapping.gate.is_shut() || mapping.gate.place().is_some()) {
+    if write != 0 && (mapping.gate.is_shut() || mapping.gate.wait_queue().is_some()) {
         return EAGAIN.to_errno();
     }
     match mapping.driver().and_then(|ops| ops.access) {

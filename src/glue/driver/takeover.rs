@@ -4,10 +4,10 @@
 //! pays for each.
 
 use super::files::FileRecord;
-use super::mapping::Fresh;
+use super::mapping::NewMapping;
 use super::tracker::Tracker;
 use crate::glue::gpu::absence::Away;
-use crate::glue::gpu::holdings::{Claimant, Taken};
+use crate::glue::gpu::submission_pages::{Claimant, TakenPage};
 use crate::glue::gpu::{Gpu, Mapped, Unmanaged};
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::process::Process;
@@ -120,7 +120,7 @@ impl Tracker {
             // SAFETY: The area is under construction.
             unsafe { ffi::loga_do_not_copy(vma) };
         }
-        let fresh = Fresh {
+        let mapping = NewMapping {
             // CAST: physical page numbers fit a word of the machine.
             first_pfn: (physical / PAGE) as usize,
             page,
@@ -128,7 +128,7 @@ impl Tracker {
             gpu: gpu.clone(),
         };
         // SAFETY: The caller's promise.
-        let Err(error) = (unsafe { fresh.wrap(file, vma) }) else {
+        let Err(error) = (unsafe { mapping.wrap(file, vma) }) else {
             return Ok(true);
         };
         // Channels of the page stay charged to its owner.
@@ -158,7 +158,7 @@ impl Tracker {
     }
 
     /// Records the mapping of a page through a file. A detach that has begun gives up.
-    fn claim(&self, gpu: &Gpu, page: u16, file: *mut bindings::file) -> Result<Taken> {
+    fn claim(&self, gpu: &Gpu, page: u16, file: *mut bindings::file) -> Result<TakenPage> {
         let caller = Process::of_caller()?;
         let claimant = {
             let mut files = self.files.lock();

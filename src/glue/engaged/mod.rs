@@ -7,14 +7,14 @@
 //! |---|---|
 //! | `scheduler` | engaged scheduling of one GPU: what other threads ask it and tell it |
 //! | `state` | what its lock protects |
-//! | `place` | where the threads of a client sleep until it may store |
+//! | `wait_queue` | where the threads of a client sleep until it may store |
 //! | `opening` | the pages through which a client may store now |
-//! | `watcher` | the thread that ends windows and sees the end of commands |
+//! | `completion` | the thread that ends windows and sees the end of commands |
 //! | `specs` | priorities, modes and reserves of the clients of a GPU |
 
+pub(crate) mod completion;
 mod opening;
-mod place;
 pub(crate) mod scheduler;
 mod specs;
 mod state;
-pub(crate) mod watcher;
+mod wait_queue;

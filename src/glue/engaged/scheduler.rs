@@ -4,24 +4,24 @@
 //! reaches the GPU.
 //!
 //! What is decided, and when, is in [`crate::engaged::Decider`]; here are the lock, the threads that
-//! sleep and the pages. A page whose owner has a *place* has no entry that can be written through. A
-//! store faults; the fault handler asks [`Engaged::enter`] with the gate's lock held, and makes an
-//! entry, or sleeps at the place of the owner until it is granted, and stores again. The thread in
-//! `watcher` takes entries away, reads whether commands have ended, and passes the turn on. Reads
-//! do not ask: they get an entry that cannot be written through.
+//! sleep and the pages. A page whose owner has a *wait queue* has no entry that can be written
+//! through. A store faults; the fault handler asks [`Engaged::enter`] with the gate's lock held,
+//! and makes an entry, or sleeps at the wait queue of the owner until it is granted, and stores
+//! again. The thread in `completion` takes entries away, reads whether commands have ended, and
+//! passes the turn on. Reads do not ask: they get an entry that cannot be written through.
 //!
 //! Everything fails open: without the slots' registers, with a GPU that does not answer or is
-//! away, and if the watcher does not run, all clients pass.
+//! away, and if the completion thread does not run, all clients pass.
 
 use super::opening::Opening;
-use super::place::Place;
-pub(crate) use super::state::{EngagedRoom, PlaceFigures};
+pub(crate) use super::state::{EngagedRoom, QueueFigures};
 use super::state::{Entry, State};
+use super::wait_queue::WaitQueue;
 use crate::engaged::{
-    reserve_of, Counters, Misses, Report, Reserve, Row, Specs, Waits, CROWD, HEARTBEAT, PLACES,
-    SPECS,
+    reserve_of, Counters, Misses, Report, Reserve, Row, Specs, Waits, HEARTBEAT, SHARED_QUEUE,
+    SPECS, WAIT_QUEUES,
 };
-use crate::glue::gpu::bar::Window;
+use crate::glue::gpu::bar::MappedRange;
 use crate::glue::gpu::device::Device;
 use crate::glue::gpu::gate::Gate;
 use crate::glue::gpu::kinds;
@@ -43,7 +43,7 @@ use kernel::sync::{Arc, SpinLock};
 
 /// Pages of protected clients that are not stopped. Further ones are stopped as those of others.
 pub(super) const MAX_PROTECTED: usize = 16;
-/// A watcher that has not run for so long while a client waits is stuck.
+/// A completion thread that has not run for so long while a client waits is stuck.
 const MOST_SILENT: Ns = Ns::from_ms(3_000);
 const NS_PER_MS: u64 = 1_000_000;
 
@@ -52,18 +52,18 @@ const NS_PER_MS: u64 = 1_000_000;
 pub(crate) struct Engaged {
     /// 1: submissions are decided on.
     on: Atomic<u32>,
-    /// When the watcher last ran.
+    /// When the completion thread last ran.
     pub(super) alive: Atomic<u64>,
     #[pin]
     pub(super) state: SpinLock<State>,
     /// The slots of the channels, while submissions are decided on. Threads of applications hold
-    /// it, and the watcher and the main thread wait for it.
+    /// it, and the completion thread and the main thread wait for it.
     #[pin]
-    pub(super) slots: PiMutex<Option<Window>>,
+    pub(super) slots: PiMutex<Option<MappedRange>>,
     /// Pages of protected clients, at most [`MAX_PROTECTED`]. Taken before `state`.
     #[pin]
     pub(super) protected_pages: SpinLock<KVec<Arc<Gate>>>,
-    pub(super) places: KVec<Arc<Place>>,
+    pub(super) wait_queues: KVec<Arc<WaitQueue>>,
 }
 
 impl Engaged {
@@ -73,9 +73,9 @@ impl Engaged {
     ///
     /// `ENOMEM`.
     pub(crate) fn new() -> Result<Arc<Self>> {
-        let mut places = KVec::with_capacity(PLACES, GFP_KERNEL)?;
-        for _ in 0..PLACES {
-            places.push(Place::new()?, GFP_KERNEL)?;
+        let mut wait_queues = KVec::with_capacity(WAIT_QUEUES, GFP_KERNEL)?;
+        for _ in 0..WAIT_QUEUES {
+            wait_queues.push(WaitQueue::new()?, GFP_KERNEL)?;
         }
         let protected_pages = KVec::with_capacity(MAX_PROTECTED, GFP_KERNEL)?;
         Arc::pin_init(
@@ -85,7 +85,7 @@ impl Engaged {
                 state <- new_spinlock!(State::default()),
                 slots <- new_pi_mutex!(None),
                 protected_pages <- new_spinlock!(protected_pages),
-                places,
+                wait_queues,
             }),
             GFP_KERNEL,
         )
@@ -96,7 +96,7 @@ impl Engaged {
         self.on.load(Acquire) != 0
     }
 
-    /// Whether a thread sleeps at a place.
+    /// Whether a thread sleeps at a wait queue.
     pub(crate) fn has_sleepers(&self, at: usize) -> bool {
         self.state.lock().decider.sleepers(at) != 0
     }
@@ -104,7 +104,10 @@ impl Engaged {
     /// Sums since submissions are decided on.
     pub(crate) fn counters(&self) -> Option<Counters> {
         let state = self.state.lock();
-        state.decider.turns().map(|turns| *turns.counters())
+        state
+            .decider
+            .submissions()
+            .map(|submissions| *submissions.counters())
     }
 
     /// What clients waited, and what was missed, since the module was loaded.
@@ -112,7 +115,7 @@ impl Engaged {
         self.state.lock().decider.sums()
     }
 
-    /// What there is to tell of the clients at a place, from this one on.
+    /// What there is to tell of the clients at a wait queue, from this one on.
     pub(crate) fn take_report(&self, from: usize) -> Option<(usize, Report)> {
         self.state.lock().decider.take_report(from)
     }
@@ -122,11 +125,14 @@ impl Engaged {
         self.state.lock().decider.take_opened()
     }
 
-    /// Decides on each submission from now on. The caller gives clients their places.
-    pub(crate) fn engage(&self, room: EngagedRoom, watcher: Option<Waker>) {
-        let mut turns = Some(room.0);
-        let before = self.state.lock().replace(&mut turns, watcher);
-        drop((before, turns));
+    /// Decides on each submission from now on. The caller gives clients their wait queues.
+    pub(crate) fn engage(&self, room: EngagedRoom, completion_thread: Option<Waker>) {
+        let mut submissions = Some(room.0);
+        let before = self
+            .state
+            .lock()
+            .replace(&mut submissions, completion_thread);
+        drop((before, submissions));
         self.wake();
         self.on.store(1, Release);
     }
@@ -134,29 +140,30 @@ impl Engaged {
     /// Decides on no submission any more: all that wait pass. May sleep.
     pub(crate) fn disengage(&self) {
         self.on.store(0, Release);
-        let mut turns = None;
-        let before = self.state.lock().replace(&mut turns, None);
-        drop((before, turns));
+        let mut submissions = None;
+        let before = self.state.lock().replace(&mut submissions, None);
+        drop((before, submissions));
         self.wake();
         self.protected_pages.lock().clear();
         *self.slots.lock() = None;
     }
 
-    /// Gives a new client of a user that follows a spec its place, if submissions are decided on.
+    /// Gives a new client of a user that follows a spec its wait queue, if submissions are decided
+    /// on.
     pub(crate) fn join(&self, user: u32, spec: Option<usize>) -> Option<usize> {
         let at = self.state.lock().decider.join(ffi::now(), user, spec);
         self.wake();
         at
     }
 
-    /// A client of a user at a place follows a spec from now on, perhaps another one. Returns its
-    /// place.
+    /// A client of a user at a wait queue follows a spec from now on, perhaps another one. Returns
+    /// its wait queue.
     pub(super) fn follow(&self, at: usize, user: u32, spec: Option<usize>) -> Option<usize> {
         let follows = {
             let mut state = self.state.lock();
             let follows = state.decider.follow(ffi::now(), at, spec)?;
             if follows {
-                state.wake_watcher();
+                state.wake_completion_thread();
             }
             follows
         };
@@ -173,7 +180,7 @@ impl Engaged {
         let bounds: [Option<Ns>; SPECS] = core::array::from_fn(|at| specs.bears(at));
         let mut state = self.state.lock();
         state.decider.set_specs(ffi::now(), specs, &bounds);
-        state.wake_watcher();
+        state.wake_completion_thread();
         drop(state);
         self.wake();
     }
@@ -188,7 +195,7 @@ impl Engaged {
         };
         state.decider.ignore(is_protected);
         state.decider.set_protected(ffi::now(), !pages.is_empty());
-        state.wake_watcher();
+        state.wake_completion_thread();
         drop(state);
         drop(pages);
         self.wake();
@@ -204,28 +211,32 @@ impl Engaged {
     /// By what order submissions are decided on, if they are.
     pub(crate) fn dispatcher(&self) -> Option<DispatcherKind> {
         let state = self.state.lock();
-        Some(state.decider.turns()?.dispatcher())
+        Some(state.decider.submissions()?.dispatcher())
     }
 
     /// The reserve of a spec, while submissions are decided on.
     pub(crate) fn reserve(&self, spec: usize) -> Option<Reserve> {
         let state = self.state.lock();
-        state.decider.turns()?.reserve(reserve_of(spec)).copied()
+        state
+            .decider
+            .submissions()?
+            .reserve(reserve_of(spec))
+            .copied()
     }
 
-    /// What the clients at each place got, while submissions are decided on; nothing of clients that
-    /// share the place of all users.
-    pub(crate) fn figures(&self, figures: &mut [PlaceFigures]) {
+    /// What the clients at each wait queue got, while submissions are decided on; nothing of
+    /// clients that share the wait queue of all users.
+    pub(crate) fn figures(&self, figures: &mut [QueueFigures]) {
         let state = self.state.lock();
-        let Some(turns) = state.decider.turns() else {
+        let Some(submissions) = state.decider.submissions() else {
             return;
         };
         let now = ffi::now();
-        for (at, figures) in figures.iter_mut().enumerate().take(CROWD) {
-            if let Some(client) = turns.client(at) {
-                *figures = PlaceFigures {
+        for (at, figures) in figures.iter_mut().enumerate().take(SHARED_QUEUE) {
+            if let Some(client) = submissions.client(at) {
+                *figures = QueueFigures {
                     prio: Some(client.setting().prio),
-                    turns: client.history().commands(),
+                    submissions: client.history().commands(),
                     waits: client.waits_until(now),
                     longest: client.history().longest(),
                 };
@@ -233,10 +244,13 @@ impl Engaged {
         }
     }
 
-    /// The longest command of the clients at a place, so far.
+    /// The longest command of the clients at a wait queue, so far.
     pub(super) fn longest(&self, at: usize) -> Ns {
         let state = self.state.lock();
-        let client = state.decider.turns().and_then(|turns| turns.client(at));
+        let client = state
+            .decider
+            .submissions()
+            .and_then(|submissions| submissions.client(at));
         client.map_or(Ns::ZERO, |client| client.history().longest())
     }
 
@@ -248,7 +262,7 @@ impl Engaged {
             if state.decider.leave(ffi::now(), at) {
                 gone = core::mem::take(&mut state.opening);
             }
-            state.wake_watcher();
+            state.wake_completion_thread();
         }
         // Without the lock.
         drop(gone);
@@ -260,14 +274,14 @@ impl Engaged {
     /// passes only.
     pub(crate) fn enter(&self, device: &Device, gate: &Arc<Gate>, at: usize) -> bool {
         let prio = process::caller_prio();
-        let entry = self.state.lock().enter(&self.places, at, prio, gate);
+        let entry = self.state.lock().enter(&self.wait_queues, at, prio, gate);
         self.wake();
         match entry {
-            Entry::Passes => return true,
+            Entry::Admitted => return true,
             Entry::Waits => return false,
             Entry::Opens => {}
         }
-        // CAST: few places.
+        // CAST: few wait queues.
         trace::submission_begin(device.number(), gate.client(), at as u32);
         let puts = self.read_puts(device, gate);
         let mut state = self.state.lock();
@@ -299,10 +313,10 @@ impl Engaged {
     }
 
     /// Waits until a client may try again. Called by the fault handler without any lock, after
-    /// [`enter`](Self::enter) has answered no. 0; `-ETIME` if the watcher is stuck, and all
-    /// clients pass from now on; else a signal is pending.
+    /// [`enter`](Self::enter) has answered no. 0; `-ETIME` if the completion thread is stuck, and
+    /// all clients pass from now on; else a signal is pending.
     pub(crate) fn wait(&self, at: usize) -> c_int {
-        let Some(place) = self.places.get(at) else {
+        let Some(wait_queue) = self.wait_queues.get(at) else {
             return 0;
         };
         let before = self.state.lock().decider.sleepers(at);
@@ -311,9 +325,9 @@ impl Engaged {
         let mut result = ffi::TIMED_OUT;
         let mut stuck = false;
         let since = ffi::now();
-        // TIMEOUT: the watcher, or its silence.
+        // TIMEOUT: the completion thread, or its silence.
         while result == ffi::TIMED_OUT && !stuck {
-            result = place.wait(heartbeat);
+            result = wait_queue.wait(heartbeat);
             let alive = Ns::new(self.alive.load(Relaxed)).max(since);
             let silent = ffi::now().saturating_sub(alive);
             stuck = result == ffi::TIMED_OUT && silent > MOST_SILENT;
@@ -322,7 +336,7 @@ impl Engaged {
             let mut state = self.state.lock();
             let signalled = result != 0 && !stuck;
             if state.decider.wakes_up(ffi::now(), at, signalled) {
-                state.wake_watcher();
+                state.wake_completion_thread();
             }
         }
         self.wake();
@@ -341,13 +355,13 @@ impl Engaged {
         let (Some(base), Some(chip)) = (regs::userd_base(&device.bar0), chip) else {
             return;
         };
-        let is_mapped = |slots: &Window| slots.begins_at(&device.bar1, base);
+        let is_mapped = |slots: &MappedRange| slots.begins_at(&device.bar1, base);
         if !slots.as_ref().is_some_and(is_mapped) {
-            *slots = Window::map_slots(&device.bar1, base, chip.channels).ok();
+            *slots = MappedRange::map_slots(&device.bar1, base, chip.channels).ok();
             let mut state = self.state.lock();
             state.decider.leak();
-            if let Some(watcher) = &state.watcher {
-                watcher.wake();
+            if let Some(completion_thread) = &state.completion_thread {
+                completion_thread.wake();
             }
         }
     }
@@ -358,18 +372,18 @@ impl Engaged {
         let opening = {
             let mut state = self.state.lock();
             state.decider.leak();
-            state.forget_turn()
+            state.abandon()
         };
         drop(opening);
         self.wake();
     }
 
-    /// Wakes the watcher if clients passed without being decided on.
+    /// Wakes the completion thread if clients passed without being decided on.
     pub(crate) fn recheck(&self) {
         let state = self.state.lock();
         if state.decider.has_leaked() {
-            if let Some(watcher) = &state.watcher {
-                watcher.wake();
+            if let Some(completion_thread) = &state.completion_thread {
+                completion_thread.wake();
             }
         }
     }

@@ -3,9 +3,9 @@
 //! [glue] Priorities, modes and reserves of the clients of a GPU.
 
 use super::scheduler::MAX_PROTECTED;
-use crate::engaged::{Mode, Reserve, Row, Spec, Why, SPECS};
+use crate::engaged::{Mode, Reserve, Row, SchedulingParameters, Why, SPECS};
 use crate::glue::gpu::books::{Books, Page};
-use crate::glue::gpu::holdings::list;
+use crate::glue::gpu::submission_pages::list;
 use crate::glue::gpu::Gpu;
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::process::{exists, is_alive, number_of};
@@ -15,8 +15,8 @@ use crate::units::Ns;
 use kernel::prelude::*;
 
 impl Books {
-    /// Gives the client at `at` the place of the spec that it follows. Its pages follow by
-    /// [`place_gates`](Self::place_gates).
+    /// Gives the client at `at` the wait queue of the spec that it follows. Its pages follow by
+    /// [`assign_wait_queues`](Self::assign_wait_queues).
     pub(crate) fn follow_spec(&mut self, at: usize) {
         let (Some(member), Some(client)) = (
             self.state.shares.members().get(at),
@@ -24,17 +24,17 @@ impl Books {
         ) else {
             return;
         };
-        let Some(before) = client.place else {
+        let Some(before) = client.wait_queue else {
             return;
         };
         let identity = member.identity();
         let spec = self.specs.resolve(identity);
-        client.place = self.engaged.follow(before, identity.user, spec);
+        client.wait_queue = self.engaged.follow(before, identity.user, spec);
     }
 
     /// Lets stores to pages of protected clients pass, and has those to all others decided on by
-    /// the places of their clients.
-    pub(crate) fn place_gates(&mut self) {
+    /// the wait queues of their clients.
+    pub(crate) fn assign_wait_queues(&mut self) {
         let is_protected = |page: &Page| {
             let client = self.clients.get(page.at());
             let member = self.state.shares.members().get(page.at());
@@ -42,7 +42,7 @@ impl Books {
             let row = spec.and_then(|spec| self.specs.get(spec));
             let computes = page.gate().is_some_and(|gate| gate.computes());
             computes
-                && client.is_some_and(|client| client.place.is_some())
+                && client.is_some_and(|client| client.wait_queue.is_some())
                 && row.is_some_and(|row| row.spec.mode == Mode::Protected)
         };
         let mut protected = self.engaged.protected_pages.lock();
@@ -54,11 +54,17 @@ impl Books {
             let passes = protected.len() < MAX_PROTECTED
                 && is_protected(page)
                 && protected.push_within_capacity(gate.clone()).is_ok();
-            let before = gate.place();
-            gate.set_place(client.place.filter(|_| !passes));
+            let before = gate.wait_queue();
+            gate.set_wait_queue(client.wait_queue.filter(|_| !passes));
             // Entries of before have to go.
-            if before.is_none() && gate.place().is_some() {
-                list(&mut self.turns, gate, page.owner().get(), client.tgid, None);
+            if before.is_none() && gate.wait_queue().is_some() {
+                list(
+                    &mut self.gate_updates,
+                    gate,
+                    page.owner().get(),
+                    client.tgid,
+                    None,
+                );
             }
         }
         drop(protected);
@@ -77,7 +83,7 @@ impl Books {
     fn specs_changed(&mut self) {
         self.engaged.set_specs(&self.specs);
         (0..self.clients.len()).for_each(|at| self.follow_spec(at));
-        self.place_gates();
+        self.assign_wait_queues();
     }
 
     /// Sets the spec of a subject as it was before.
@@ -137,8 +143,8 @@ impl Books {
             let mode = row.map(|row| row.spec.mode).unwrap_or_default();
             let at = spec.filter(promises).unwrap_or(SPECS);
             let command = client
-                .place
-                .map_or(Ns::ZERO, |place| self.engaged.longest(place))
+                .wait_queue
+                .map_or(Ns::ZERO, |wait_queue| self.engaged.longest(wait_queue))
                 .saturating_mul(mode.depth());
             if let (Some(longest), Some(of)) = (longest.get_mut(at), of.get_mut(at)) {
                 if command > *longest {
@@ -169,7 +175,7 @@ impl Gpu {
     pub(crate) fn set_spec(
         &self,
         subject: Subject,
-        spec: Option<Spec>,
+        spec: Option<SchedulingParameters>,
         lease: Option<Ns>,
     ) -> Result<Option<Row>, Refusal> {
         let row = spec.map(|spec| Row {
@@ -179,7 +185,7 @@ impl Gpu {
         });
         let result = self.books.lock().put(subject, row);
         // Also of specs that have ended.
-        self.turn_gates();
+        self.update_gates();
         result
     }
 
@@ -189,7 +195,7 @@ impl Gpu {
         books.put_back(subject, before);
         books.specs_changed();
         drop(books);
-        self.turn_gates();
+        self.update_gates();
     }
 
     /// Adds all specs with their reserves to `rows`, which has room for [`SPECS`].
@@ -201,6 +207,6 @@ impl Gpu {
             let _ = rows.push_within_capacity((*row, self.engaged.reserve(at)));
         }
         drop(books);
-        self.turn_gates();
+        self.update_gates();
     }
 }

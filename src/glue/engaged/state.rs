@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! [glue] What the lock of engaged scheduling protects: the decider, and what it does not know of,
-//! pages and the thread of the watcher.
+//! pages and the thread of the completion thread.
 //!
 //! Nothing here allocates, frees or sleeps.
 
 use super::opening::Opening;
-use super::place::Place;
+use super::wait_queue::WaitQueue;
 use crate::candidate::Prio;
-use crate::engaged::{Client, Decider, Store, Turns, Waits, PLACES, RECORDS, SPECS};
+use crate::engaged::{Client, Decider, Store, Submissions, Waits, RECORDS, SPECS, WAIT_QUEUES};
 use crate::glue::gpu::gate::Gate;
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::storage::{storage, Vectors};
@@ -20,17 +20,17 @@ use kernel::sync::Arc;
 
 /// Reserves, with that of clients without one.
 const RESERVES: usize = SPECS + 1;
-/// How much later than it has to the watcher may run.
+/// How much later than it has to the completion thread may run.
 const LATE: Ns = Ns::from_us(20);
 
-/// What the clients at a place got.
+/// What the clients at a wait queue got.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct PlaceFigures {
+pub(crate) struct QueueFigures {
     /// Their priority.
     pub(crate) prio: Option<Prio>,
     /// Submissions that have completed.
-    pub(crate) turns: u64,
-    /// Time that they waited for their turns.
+    pub(crate) submissions: u64,
+    /// Time that they waited for their turn.
     pub(crate) waits: Waits,
     /// The longest submission.
     pub(crate) longest: Ns,
@@ -42,13 +42,13 @@ pub(super) struct State {
     pub(super) decider: Decider<Vectors>,
     /// The pages with entries.
     pub(super) opening: Opening,
-    /// Until when the watcher sleeps; `None`: until it is woken.
+    /// Until when the completion thread sleeps; `None`: until it is woken.
     pub(super) asleep: Option<Ns>,
-    pub(super) watcher: Option<Waker>,
+    pub(super) completion_thread: Option<Waker>,
 }
 
 /// Memory for [`Engaged::engage`](super::scheduler::Engaged).
-pub(crate) struct EngagedRoom(pub(super) Turns<Vectors>);
+pub(crate) struct EngagedRoom(pub(super) Submissions<Vectors>);
 
 impl EngagedRoom {
     /// Room for a dispatcher.
@@ -57,27 +57,27 @@ impl EngagedRoom {
     ///
     /// `ENOMEM`.
     pub(crate) fn new(kind: DispatcherKind) -> Result<Self> {
-        let mut clients = KVVec::with_capacity(PLACES, GFP_KERNEL)?;
-        for _ in 0..PLACES {
+        let mut clients = KVVec::with_capacity(WAIT_QUEUES, GFP_KERNEL)?;
+        for _ in 0..WAIT_QUEUES {
             clients.push(Client::vacant(storage(RECORDS)?), GFP_KERNEL)?;
         }
-        Ok(Self(Turns::new(kind, clients, storage(RESERVES)?)))
+        Ok(Self(Submissions::new(kind, clients, storage(RESERVES)?)))
     }
 }
 
 /// The answer to a store.
 pub(super) enum Entry {
     /// It passes.
-    Passes,
+    Admitted,
     /// It passes, the first to this page in its window.
     Opens,
-    /// The thread has to sleep at the place of its client.
+    /// The thread has to sleep at the wait queue of its client.
     Waits,
 }
 
 impl State {
-    /// Wakes the watcher if it would sleep too long.
-    pub(super) fn wake_watcher(&mut self) {
+    /// Wakes the completion thread if it would sleep too long.
+    pub(super) fn wake_completion_thread(&mut self) {
         let Some(next) = self.decider.next() else {
             return;
         };
@@ -85,16 +85,18 @@ impl State {
         let by = next.saturating_add(LATE);
         if self.asleep.is_none_or(|until| by < until) {
             self.asleep = Some(next);
-            if let Some(watcher) = &self.watcher {
-                watcher.wake();
+            if let Some(completion_thread) = &self.completion_thread {
+                completion_thread.wake();
             }
         }
     }
 
-    /// Has the caller's thread sleep at a place whose threads have to wait anyway. False if they need
-    /// not.
-    pub(super) fn queue(&mut self, places: &[Arc<Place>], at: usize) -> bool {
-        let blocked = places.get(at).is_some_and(|place| place.is_blocked());
+    /// Has the caller's thread sleep at a wait queue whose threads have to wait anyway. False if
+    /// they need not.
+    pub(super) fn queue(&mut self, wait_queues: &[Arc<WaitQueue>], at: usize) -> bool {
+        let blocked = wait_queues
+            .get(at)
+            .is_some_and(|wait_queue| wait_queue.is_blocked());
         let waits = blocked && self.decider.queues(at);
         if waits {
             self.decider.sleeps(at);
@@ -105,52 +107,52 @@ impl State {
     /// Decides on a store to a page. The caller's thread sleeps if the client has to wait.
     pub(super) fn enter(
         &mut self,
-        places: &[Arc<Place>],
+        wait_queues: &[Arc<WaitQueue>],
         at: usize,
         prio: Prio,
         gate: &Arc<Gate>,
     ) -> Entry {
         match self.decider.store(ffi::now(), at, prio) {
-            Store::Passes => return Entry::Passes,
+            Store::Undecided => return Entry::Admitted,
             Store::Joins => match self.opening.add(gate) {
                 Some(true) => return Entry::Opens,
-                Some(false) => return Entry::Passes,
+                Some(false) => return Entry::Admitted,
                 // There are too many: it tries again after this window.
                 None => {}
             },
             Store::Opens => {
                 self.opening.add(gate);
-                self.wake_watcher();
+                self.wake_completion_thread();
                 return Entry::Opens;
             }
             Store::Waits => {}
         }
-        if let Some(place) = places.get(at) {
-            place.block();
+        if let Some(wait_queue) = wait_queues.get(at) {
+            wait_queue.block();
             self.decider.sleeps(at);
         }
-        self.wake_watcher();
+        self.wake_completion_thread();
         Entry::Waits
     }
 
     /// Forgets the turn: all clients pass, or try again. The caller drops the answer without the
     /// lock.
-    pub(super) fn forget_turn(&mut self) -> Opening {
-        self.decider.forget_turn(ffi::now());
+    pub(super) fn abandon(&mut self) -> Opening {
+        self.decider.abandon(ffi::now());
         self.asleep = None;
         core::mem::take(&mut self.opening)
     }
 
-    /// Decides by these turns from now on, or lets all pass. The caller drops the answer, and what is
-    /// in `turns` afterwards, without the lock.
+    /// Decides by these submissions from now on, or lets all pass. The caller drops the answer, and
+    /// what is in `submissions` afterwards, without the lock.
     pub(super) fn replace(
         &mut self,
-        turns: &mut Option<Turns<Vectors>>,
-        watcher: Option<Waker>,
+        submissions: &mut Option<Submissions<Vectors>>,
+        completion_thread: Option<Waker>,
     ) -> (Option<Waker>, Opening) {
-        self.decider.replace(ffi::now(), turns);
+        self.decider.replace(ffi::now(), submissions);
         self.asleep = None;
-        let watcher = core::mem::replace(&mut self.watcher, watcher);
-        (watcher, core::mem::take(&mut self.opening))
+        let completion_thread = core::mem::replace(&mut self.completion_thread, completion_thread);
+        (completion_thread, core::mem::take(&mut self.opening))
     }
 }

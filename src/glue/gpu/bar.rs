@@ -29,18 +29,18 @@ const BAR0_LEN: u64 = 16 << 20;
 /// # Invariants
 ///
 /// `base` is an `ioremap`ped range of `len` bytes.
-pub(crate) struct Window {
+pub(crate) struct MappedRange {
     base: NonNull<c_void>,
     len: u32,
     start: u64,
 }
 
 // SAFETY: Register reads may come from any CPU.
-unsafe impl Send for Window {}
+unsafe impl Send for MappedRange {}
 // SAFETY: Reading has no state on the host's side.
-unsafe impl Sync for Window {}
+unsafe impl Sync for MappedRange {}
 
-impl Window {
+impl MappedRange {
     /// Maps a range, which lies in a memory BAR of a device. May sleep.
     ///
     /// # Errors
@@ -78,7 +78,7 @@ impl Window {
     }
 }
 
-impl Mmio for Window {
+impl Mmio for MappedRange {
     #[inline]
     fn read32(&self, offset: u32) -> u32 {
         if offset > self.len.saturating_sub(4) {
@@ -89,7 +89,7 @@ impl Mmio for Window {
     }
 }
 
-impl Drop for Window {
+impl Drop for MappedRange {
     fn drop(&mut self) {
         // SAFETY: By the invariant; `&mut self` excludes readers.
         unsafe { bindings::iounmap(self.base.as_ptr()) };
@@ -102,7 +102,7 @@ impl Drop for Window {
 ///
 /// `device` is a PCI device with a reference.
 pub(crate) struct Bar0 {
-    window: Window,
+    window: MappedRange,
     device: NonNull<bindings::pci_dev>,
 }
 
@@ -175,7 +175,7 @@ impl Bar0 {
             )
         };
         // CAST: cut to 16 MiB.
-        match Window::map(start, len.min(BAR0_LEN) as u32) {
+        match MappedRange::map(start, len.min(BAR0_LEN) as u32) {
             // INVARIANT: The caller passed on its reference.
             Ok(window) => Ok(Self { window, device }),
             Err(error) => {

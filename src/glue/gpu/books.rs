@@ -39,7 +39,7 @@ pub(crate) type Page = pages::Page<Arc<Gate>>;
 pub(crate) struct Books {
     /// Index of the GPU.
     pub(crate) gpu: u32,
-    /// Gives clients their places.
+    /// Gives clients their wait queues.
     pub(crate) engaged: Arc<Engaged>,
     /// Priorities, modes and reserves.
     pub(crate) specs: Specs<KVVec<Option<Row>>>,
@@ -47,8 +47,8 @@ pub(crate) struct Books {
     pub(crate) state: GpuState<Vectors>,
     pub(crate) clients: KVVec<ClientKernel>,
     pub(crate) pages: pages::Pages<Vectors, Arc<Gate>>,
-    /// Gates to turn once the books are unlocked.
-    pub(crate) turns: KVec<Turn>,
+    /// Gates to update once the books are unlocked.
+    pub(crate) gate_updates: KVec<GateUpdate>,
     /// The chip of the GPU, and whether it answers.
     pub(crate) presence: Presence,
     pub(crate) sums: Sums,
@@ -92,8 +92,8 @@ pub(crate) struct ClientKernel {
     pub(super) cpu_time: Option<Ns>,
     /// Its channels, as [`Books::census`] counted them last.
     pub(super) channels: u32,
-    /// Its place, if its submissions are decided on.
-    pub(crate) place: Option<usize>,
+    /// Its wait queue, if its submissions are decided on.
+    pub(crate) wait_queue: Option<usize>,
 }
 
 /// What the client of a process used.
@@ -104,8 +104,8 @@ pub(crate) struct UsedBy {
     pub(crate) copy_time: Option<Ns>,
 }
 
-/// A gate to turn.
-pub(crate) struct Turn {
+/// A gate to update.
+pub(crate) struct GateUpdate {
     pub(crate) gate: Arc<Gate>,
     /// Number and process of the client, for traces.
     pub(crate) client: u64,
@@ -193,7 +193,7 @@ impl Books {
             ),
             clients,
             pages: pages::Pages::new(storage(MAX_PAGES)?),
-            turns: KVec::with_capacity(2 * MAX_PAGES, GFP_KERNEL)?,
+            gate_updates: KVec::with_capacity(2 * MAX_PAGES, GFP_KERNEL)?,
             presence: Presence::new(chip),
             sums: Sums::default(),
             periods: WorkPeriods::new(users),
@@ -270,7 +270,7 @@ impl Books {
             throttled_until: Ns::ZERO,
             cpu_time: None,
             channels: 0,
-            place: self
+            wait_queue: self
                 .engaged
                 .join(identity.user, self.specs.resolve(&identity)),
             since: ffi::now(),
@@ -401,7 +401,7 @@ impl Books {
                 // Without room for another group it stays in its old one.
                 if self.state.rejoin(at, identity).is_ok() {
                     self.follow_spec(at);
-                    self.place_gates();
+                    self.assign_wait_queues();
                 }
             }
         } else if !self.pages.has_owner(member.id()) {
@@ -418,8 +418,8 @@ impl Books {
             return;
         };
         self.state.leave(at);
-        if let Some(place) = client.place {
-            self.engaged.leave(place);
+        if let Some(wait_queue) = client.wait_queue {
+            self.engaged.leave(wait_queue);
         }
         self.pages.forget_position(at);
         let account = member.account_at(ffi::now());

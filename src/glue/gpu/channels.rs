@@ -5,9 +5,9 @@
 
 use super::books::{Books, Page};
 use super::gate::Gate;
-use super::holdings::list;
 use super::kinds::{computing_slots, Bound};
-use super::phase::Phase;
+use super::phase::PollingPhase;
+use super::submission_pages::list;
 use super::Gpu;
 use crate::account;
 use crate::glue::kernel::ffi;
@@ -46,12 +46,18 @@ impl Books {
         let live = bound.live;
         let client = self.clients.get(page.at());
         if let (Some(gate), Some(client)) = (page.gate(), client) {
-            let (before, kinds) = (gate.place(), gate.kinds());
+            let (before, kinds) = (gate.wait_queue(), gate.kinds());
             let computes = computing_slots(&gpu.device.bar0, number, live);
             gate.set_kinds(kinds, live, computes);
             // Its first channel that computes: entries of before have to go.
-            if before.is_none() && gate.place().is_some() {
-                list(&mut self.turns, gate, page.owner().get(), client.tgid, None);
+            if before.is_none() && gate.wait_queue().is_some() {
+                list(
+                    &mut self.gate_updates,
+                    gate,
+                    page.owner().get(),
+                    client.tgid,
+                    None,
+                );
             }
         }
         self.note_live(number, live);
@@ -160,7 +166,7 @@ impl Books {
 
     /// Reads the channels of all pages, if a TSG has run of which no channel is known: they were
     /// allocated since the last read. Called when a phase has ended, before it is booked.
-    pub(super) fn find_tsgs(&mut self, phase: &Phase, gpu: &Gpu) {
+    pub(super) fn find_tsgs(&mut self, phase: &PollingPhase, gpu: &Gpu) {
         let is_unknown = |index: usize| {
             let slot = phase.slots.get(index).filter(|slot| slot.context != 0);
             let tsg = account::tsg_of(index).zip(slot);
@@ -180,7 +186,7 @@ impl Books {
     pub(super) fn note_channels(&mut self, gpu: &Gpu) {
         let census = self.census();
         if self.specs.any_protected() {
-            self.place_gates();
+            self.assign_wait_queues();
         }
         if self.state.engine.count(ffi::now(), census) {
             gpu.wake();

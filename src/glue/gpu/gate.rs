@@ -38,7 +38,7 @@ const FIRST_FILES: usize = 4;
 /// TIMEOUT: other threads may use up the room while it is made; this bounds the retries.
 const TRIES: usize = 8;
 /// The owner's submissions are not decided on.
-const NO_PLACE: u32 = u32::MAX;
+const NO_QUEUE: u32 = u32::MAX;
 /// What is known of the channels of a page, below the number of times that it was doubted.
 const KINDS: u64 = 3;
 /// Nothing: the page has none, or they were not read.
@@ -61,14 +61,15 @@ pub(crate) struct Gate {
     client: Atomic<u64>,
     /// Threads that sleep in a fault.
     sleepers: Atomic<u32>,
-    /// 1 while a call of [`turn`](Self::turn) is pending.
-    turning: Atomic<u32>,
+    /// 1 while a call of [`apply`](Self::apply) is pending.
+    updating: Atomic<u32>,
     /// Number of the page.
     page: u16,
     /// What is known of its channels, see [`KINDS`].
     kinds: Atomic<u64>,
-    /// Place of the owner in [`Engaged`](crate::glue::engaged::scheduler::Engaged), or [`NO_PLACE`].
-    place: Atomic<u32>,
+    /// Wait queue of the owner in [`Engaged`](crate::glue::engaged::scheduler::Engaged), or
+    /// [`NO_QUEUE`].
+    wait_queue: Atomic<u32>,
     #[pin]
     queue: StoreQueue,
     #[pin]
@@ -99,10 +100,10 @@ impl Gate {
                 until: Atomic::new(0),
                 client: Atomic::new(0),
                 sleepers: Atomic::new(0),
-                turning: Atomic::new(0),
+                updating: Atomic::new(0),
                 page,
                 kinds: Atomic::new(UNKNOWN),
-                place: Atomic::new(NO_PLACE),
+                wait_queue: Atomic::new(NO_QUEUE),
                 queue <- StoreQueue::new(),
                 files <- new_pi_mutex!(KVec::new()),
             }),
@@ -115,11 +116,12 @@ impl Gate {
         self.client.store(client, Relaxed);
     }
 
-    /// Sets the place of the page's owner. [`turn`](Self::turn) removes the existing entries. Any
-    /// context.
-    pub(crate) fn set_place(&self, place: Option<usize>) {
-        let place = place.and_then(|place| u32::try_from(place).ok());
-        self.place.store(place.unwrap_or(NO_PLACE), Release);
+    /// Sets the wait queue of the page's owner. [`apply`](Self::apply) removes the existing
+    /// entries. Any context.
+    pub(crate) fn set_wait_queue(&self, wait_queue: Option<usize>) {
+        let wait_queue = wait_queue.and_then(|wait_queue| u32::try_from(wait_queue).ok());
+        self.wait_queue
+            .store(wait_queue.unwrap_or(NO_QUEUE), Release);
     }
 
     /// What is known of its channels, for [`set_kinds`](Self::set_kinds): to be read before them.
@@ -140,7 +142,7 @@ impl Gate {
     }
 
     /// A channel may have been allocated in the page. True if all that it has were known to copy:
-    /// [`turn`](Self::turn) removes the existing entries. Any context.
+    /// [`apply`](Self::apply) removes the existing entries. Any context.
     pub(super) fn doubt(&self) -> bool {
         let mut before = self.kinds();
         // TIMEOUT: each pass but the last, others have set it.
@@ -164,12 +166,12 @@ impl Gate {
         self.kinds() & KINDS == COMPUTES
     }
 
-    /// The place of the owner, if its stores are decided on. Those to a page of which all channels
-    /// are known to copy are not: they do not wait for kernels.
-    pub(crate) fn place(&self) -> Option<usize> {
-        let place = self.place.load(Acquire);
+    /// The wait queue of the owner, if its stores are decided on. Those to a page of which all
+    /// channels are known to copy are not: they do not wait for kernels.
+    pub(crate) fn wait_queue(&self) -> Option<usize> {
+        let wait_queue = self.wait_queue.load(Acquire);
         let copies = self.kinds() & KINDS == COPIES;
-        (place != NO_PLACE && !copies).then_some(place as usize)
+        (wait_queue != NO_QUEUE && !copies).then_some(wait_queue as usize)
     }
 
     /// Number of the page.
@@ -189,7 +191,7 @@ impl Gate {
     }
 
     /// From now on no fault gets an entry. The main thread has to decide again by `until`.
-    /// [`turn`](Self::turn) removes the existing entries. Any context.
+    /// [`apply`](Self::apply) removes the existing entries. Any context.
     pub(crate) fn shut(&self, until: Ns) {
         self.keep_shut(until);
         self.shut.store(1, Release);
@@ -201,7 +203,7 @@ impl Gate {
             .store(until.saturating_add(THROTTLE_GRACE).get(), Relaxed);
     }
 
-    /// From now on faults get their entries; [`turn`](Self::turn) wakes those that wait. Any
+    /// From now on faults get their entries; [`apply`](Self::apply) wakes those that wait. Any
     /// context.
     pub(crate) fn open(&self) {
         self.shut.store(0, Release);
@@ -212,20 +214,20 @@ impl Gate {
         self.shut.load(Acquire) != 0
     }
 
-    /// Marks a pending call of [`turn`](Self::turn). False if it is marked already.
-    pub(super) fn begin_turn(&self) -> bool {
-        self.turning.xchg(1, Full) == 0
+    /// Marks a pending call of [`apply`](Self::apply). False if it is marked already.
+    pub(super) fn begin_update(&self) -> bool {
+        self.updating.xchg(1, Full) == 0
     }
 
     /// Removes the entries if the gate is shut or each store is decided on, and wakes the sleepers
     /// if it is open. Idempotent, and callable by several threads. May sleep; no lock of LoGA's may
     /// be held.
-    pub(super) fn turn(&self) {
+    pub(super) fn apply(&self) {
         // Ordered before reading the flag: a later change marks another call.
-        self.turning.xchg(0, Full);
+        self.updating.xchg(0, Full);
         if !self.is_shut() {
             self.queue.wake(Whom::All);
-            if self.place().is_none() {
+            if self.wait_queue().is_none() {
                 return;
             }
         }
@@ -346,7 +348,7 @@ impl Gate {
         if self.shut.xchg(0, Full) == 0 {
             return 0;
         }
-        self.turn();
+        self.apply();
         ffi::TIMED_OUT
     }
 }

@@ -49,7 +49,7 @@ impl Gpu {
         if new.policy != old.policy {
             events::policy(self.device.number(), new.policy.name());
         }
-        // If the watcher was stuck, it is off although it is set.
+        // If the completion thread was stuck, it is off although it is set.
         let fell = room.is_some() && !self.engaged.is_on();
         if new.dispatch != old.dispatch || fell {
             books.engage(self, room);
@@ -57,7 +57,7 @@ impl Gpu {
         self.engaged.set_linger(&new);
         drop(locked);
         self.map_slots();
-        self.turn_gates();
+        self.update_gates();
         Ok(())
     }
 
@@ -75,8 +75,9 @@ impl Gpu {
         change: Option<&Change>,
         all: bool,
     ) -> Result<Option<Entry>, Error> {
-        // Unprivileged callers take turns here, so that they do not crowd out privileged ones.
-        let _turn = (!all).then(|| self.readers.lock());
+        // Unprivileged callers come one after the other here, so that they do not crowd out
+        // privileged ones.
+        let _reader = (!all).then(|| self.readers.lock());
         let mut books = self.books.lock();
         if all && change.is_some() {
             books.forget_settings();
@@ -109,7 +110,7 @@ impl Gpu {
     /// [`Error::Inherited`].
     pub(crate) fn refuse_heir(&self, process: &Process, all: bool) -> Result<(), Error> {
         // As in `set_share`.
-        let _turn = (!all).then(|| self.readers.lock());
+        let _reader = (!all).then(|| self.readers.lock());
         if self.books.lock().find_process(process).is_some() {
             return Ok(());
         }

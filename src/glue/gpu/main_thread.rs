@@ -3,14 +3,14 @@
 //! [glue] The main thread of one GPU: sleeps until the engine's next deadline or a wake, and
 //! carries out what the engine asks for.
 
-use super::bar::Window;
+use super::bar::MappedRange;
 use super::books::Books;
 use super::gate::Gate;
-use super::phase::Phase;
+use super::phase::PollingPhase;
 use super::Gpu;
-use crate::account::waits::Watched;
+use crate::account::waits::SampledClient;
 use crate::account::{self, Accounting, EngineKind, Owner, PhaseTotals, MAX_SLOTS};
-use crate::engaged::CROWD;
+use crate::engaged::SHARED_QUEUE;
 use crate::engine::{Action, Wake};
 use crate::glue::control::events;
 use crate::glue::kernel::ffi;
@@ -39,16 +39,16 @@ const CHECKED: usize = 16;
 /// Least time between two events about channels that no client owns.
 const UNKNOWN_STEP: Ns = Ns::from_ms(1_000);
 /// Interval of the idle check while a client is throttled.
-const WATCH: Ns = Ns::from_ms(500);
+const CHECK_INTERVAL: Ns = Ns::from_ms(500);
 
 /// What only the main thread uses.
 #[derive(Default)]
 pub(super) struct MainState {
     /// Room to watch more clients and channels in the next phase, and the present capacities.
-    pub(super) watch_room: Option<(KVVec<Watched>, KVVec<Chid>)>,
-    pub(super) watch_room_of: (usize, usize),
+    pub(super) sampling_room: Option<(KVVec<SampledClient>, KVVec<Chid>)>,
+    pub(super) sampling_room_of: (usize, usize),
     /// The slots of the channels, once a scan needs them.
-    pub(super) slots: Option<Window>,
+    pub(super) slots: Option<MappedRange>,
     /// When unknown time was last reported.
     unknown_reported: Option<Ns>,
 }
@@ -60,13 +60,13 @@ impl Work for Scheduler {
     fn run(self: Arc<Self>, flag: &WakeFlag) {
         let gpu = &self.0;
         let mut own = MainState::default();
-        let mut waits_for_turn = false;
+        let mut waits_for_permit = false;
         while !thread::should_stop() {
             let deadline = {
                 let books = gpu.books.lock();
                 let probe = books.presence.next_probe(&gpu.device);
                 books
-                    .next_wake(waits_for_turn)
+                    .next_wake(waits_for_permit)
                     .into_iter()
                     .chain(probe)
                     .min()
@@ -77,10 +77,10 @@ impl Work for Scheduler {
             } else {
                 Wake::Timer
             };
-            gpu.make_watch_room(&mut own);
+            gpu.make_sampling_room(&mut own);
             gpu.engaged.recheck();
-            waits_for_turn = !step(gpu, &mut own, wake);
-            gpu.turn_gates();
+            waits_for_permit = !step(gpu, &mut own, wake);
+            gpu.update_gates();
         }
     }
 }
@@ -96,7 +96,7 @@ fn step(gpu: &Gpu, own: &mut MainState, wake: Wake) -> bool {
         books.release_all(gpu, now);
     }
     books.presence.probe(&gpu.device, now);
-    books.watch_throttles(gpu);
+    books.check_throttles(gpu);
     let now = ffi::now();
     if books.state.engine.wants_to_poll(now, wake) && !may_poll(gpu, &books) {
         if books.state.engine.next_scan().is_some_and(|at| at <= now) {
@@ -107,7 +107,7 @@ fn step(gpu: &Gpu, own: &mut MainState, wake: Wake) -> bool {
     match books.state.engine.wake(now, wake) {
         Action::None if books.state.engine.polling() => {}
         Action::None => {
-            gpu.end_turn();
+            gpu.release_permit();
             books.reread_channels(gpu);
             books.forget_gone_clients();
         }
@@ -126,8 +126,8 @@ fn step(gpu: &Gpu, own: &mut MainState, wake: Wake) -> bool {
             books.decide(&mut phase, gpu, own);
             let took = ffi::now().saturating_sub(begin);
             gpu.took.lock().decide.add(took);
-            books.watch_residue(&mut phase, gpu);
-            gpu.end_turn();
+            books.sample_residue(&mut phase, gpu);
+            gpu.release_permit();
         }
         Action::Scan => books.scan(gpu, own),
     }
@@ -137,9 +137,9 @@ fn step(gpu: &Gpu, own: &mut MainState, wake: Wake) -> bool {
 /// Whether the poller is free. Sparse accounting needs it only to start the timer.
 fn may_poll(gpu: &Gpu, books: &Books) -> bool {
     match books.state.engine.config().effective_accounting() {
-        Accounting::Burst => gpu.take_turn(),
+        Accounting::Burst => gpu.take_permit(),
         Accounting::Sparse => {
-            gpu.end_turn();
+            gpu.release_permit();
             true
         }
     }
@@ -164,7 +164,7 @@ fn start_polling(gpu: &Gpu, books: &mut Books, own: &mut MainState) {
         }
     }
     books.note_residue(&mut phase);
-    books.watch_waits(&mut phase, own);
+    books.sample_waits(&mut phase, own);
     let (accounting, interval) = books.state.plan();
     phase.want(accounting, interval);
     gpu.stop_polling.store(0, Relaxed);
@@ -173,14 +173,14 @@ fn start_polling(gpu: &Gpu, books: &mut Books, own: &mut MainState) {
 }
 
 impl Books {
-    /// When the main thread has to wake. While it waits for its turn to poll, only for a scan.
-    fn next_wake(&self, waits_for_turn: bool) -> Option<Ns> {
-        if waits_for_turn {
+    /// When the main thread has to wake. While it waits for its permit to poll, only for a scan.
+    fn next_wake(&self, waits_for_permit: bool) -> Option<Ns> {
+        if waits_for_permit {
             return self.state.engine.next_scan();
         }
         let deadline = self.state.engine.next_deadline();
         let (time, wanted) = match deadline {
-            Some(_) => (WATCH, self.state.engine.has_throttled()),
+            Some(_) => (CHECK_INTERVAL, self.state.engine.has_throttled()),
             None => (SWEEP, !self.clients.is_empty()),
         };
         let later = || ffi::now().saturating_add(time);
@@ -188,7 +188,7 @@ impl Books {
     }
 
     /// Books a phase, decides, and drives the gates.
-    fn decide(&mut self, phase: &mut Phase, gpu: &Gpu, own: &mut MainState) {
+    fn decide(&mut self, phase: &mut PollingPhase, gpu: &Gpu, own: &mut MainState) {
         let now = ffi::now();
         self.sums.polls = phase.polls;
         self.sums.reads = phase.reads();
@@ -217,7 +217,7 @@ impl Books {
 
     /// Charges the phase to the channels that were seen, and to their clients, and decides. Its
     /// cost does not grow with the other channels.
-    fn end_phase(&mut self, phase: &Phase, now: Ns, own: &mut MainState) -> Decision {
+    fn end_phase(&mut self, phase: &PollingPhase, now: Ns, own: &mut MainState) -> Decision {
         let counts_runs = phase.strata().is_none();
         let mut pages = self.pages.all().iter();
         let first = pages.next().map(|page| page.owner());
@@ -268,13 +268,14 @@ impl Books {
             events::overdue(self.gpu);
         }
         let mut from = 0;
-        while let Some((place, report)) = self.engaged.take_report(from) {
-            from = place.saturating_add(1);
+        while let Some((wait_queue, report)) = self.engaged.take_report(from) {
+            from = wait_queue.saturating_add(1);
             let clients = self.state.shares.members().iter().zip(self.clients.iter());
-            // Those at one place are of one user: the first stands for all. Not where users share one,
-            // of whom none shall be taken for another.
-            let mut there =
-                clients.filter(|(_, client)| place != CROWD && client.place == Some(place));
+            // Those at one wait queue are of one user: the first stands for all. Not where users
+            // share one, of whom none shall be taken for another.
+            let mut there = clients.filter(|(_, client)| {
+                wait_queue != SHARED_QUEUE && client.wait_queue == Some(wait_queue)
+            });
             let about = there.next().map(|(member, client)| client.about(member));
             events::submissions(self.gpu, about.as_ref(), &report);
         }
@@ -340,7 +341,7 @@ impl Books {
 /// Finds the owners of channels that were on an engine, and charges the channels.
 struct Owners<'a> {
     pages: &'a mut Pages<Vectors, Arc<Gate>>,
-    phase: &'a Phase,
+    phase: &'a PollingPhase,
     counts_runs: bool,
     /// The last channel on the compute engine that no client owns.
     unknown: Option<usize>,

@@ -9,7 +9,7 @@
 //! | `presence` | a GPU that goes away and comes back, or stops answering |
 //! | `books` | its clients, their pages and their time |
 //! | `claims` | what programs that are about to start will bring |
-//! | `holdings` | pages that are mapped and unmapped, and their gates |
+//! | `submission_pages` | pages that are mapped and unmapped, and their gates |
 //! | `channels`, `kinds` | which channels of the pages exist, and which of them compute |
 //! | `gate` | takes a page away, and gives it back |
 //! | `start` | starts and stops its threads |
@@ -28,25 +28,25 @@ mod channels;
 pub(crate) mod claims;
 pub(crate) mod device;
 pub(crate) mod gate;
-pub(crate) mod holdings;
 pub(crate) mod kinds;
 mod knobs;
 pub(super) mod latencies;
 mod main_thread;
 mod phase;
+mod policy_inputs;
 mod poller;
 mod presence;
 mod sampler;
 pub(crate) mod shared_poller;
 mod start;
-mod watch;
+pub(crate) mod submission_pages;
 
 use self::books::Books;
 use self::claims::ClaimTable;
 use self::device::Device;
 use self::gate::Gate;
 use self::latencies::Took;
-use self::phase::Phase;
+use self::phase::PollingPhase;
 use self::shared_poller::SharedPoller;
 use crate::glue::control::params::Settings;
 use crate::glue::engaged::scheduler::Engaged;
@@ -83,7 +83,7 @@ pub(crate) struct Gpu {
     /// The poller has it locked while it polls. Lock order: `books` before `phase`, and only after
     /// setting `stop_polling`.
     #[pin]
-    pub(crate) phase: Mutex<Phase>,
+    pub(crate) phase: Mutex<PollingPhase>,
     /// 1: the poller has to end its phase.
     pub(super) stop_polling: Atomic<u32>,
     /// 1: RM objects were freed, possibly channels.
@@ -159,7 +159,7 @@ impl Unmanaged {
 
 struct Threads {
     scheduler: Thread,
-    watcher: Thread,
+    completion: Thread,
     /// `None` if the GPUs share one.
     poller: Option<Thread>,
 }
@@ -185,10 +185,10 @@ impl Gpu {
         threads.as_ref().map(|threads| threads.scheduler.waker())
     }
 
-    /// A waker of the watcher, for any context.
-    fn watcher_waker(&self) -> Option<Waker> {
+    /// A waker of the completion thread, for any context.
+    fn completion_waker(&self) -> Option<Waker> {
         let threads = self.threads.lock();
-        threads.as_ref().map(|threads| threads.watcher.waker())
+        threads.as_ref().map(|threads| threads.completion.waker())
     }
 
     /// Wakes the poller.
@@ -203,15 +203,15 @@ impl Gpu {
     }
 
     /// Whether a polling phase may begin now. If not, the main thread is woken as soon as it may.
-    pub(super) fn take_turn(&self) -> bool {
+    pub(super) fn take_permit(&self) -> bool {
         let shared = self.shared.as_ref();
-        shared.is_none_or(|shared| shared.take_turn(self.device.index))
+        shared.is_none_or(|shared| shared.take_permit(self.device.index))
     }
 
-    /// Passes the turn to poll to another GPU.
-    pub(super) fn end_turn(&self) {
+    /// Passes the permit to poll to another GPU.
+    pub(super) fn release_permit(&self) {
         if let Some(shared) = &self.shared {
-            shared.end_turn(self.device.index);
+            shared.release_permit(self.device.index);
         }
     }
 
@@ -245,22 +245,22 @@ impl Gpu {
     }
 
     /// See [`Engaged::enter`].
-    pub(crate) fn enter(&self, gate: &Arc<Gate>, place: usize) -> bool {
+    pub(crate) fn enter(&self, gate: &Arc<Gate>, wait_queue: usize) -> bool {
         let begin = ffi::now();
-        let passes = self.engaged.enter(&self.device, gate, place);
+        let passes = self.engaged.enter(&self.device, gate, wait_queue);
         if passes {
             self.took.lock().enter.add(ffi::now().saturating_sub(begin));
         }
         passes
     }
 
-    /// The place at which a store to a page waits, if it is decided on. Called by the fault handler,
-    /// with the gate's lock held.
+    /// The wait queue at which a store to a page waits, if it is decided on. Called by the fault
+    /// handler, with the gate's lock held.
     pub(crate) fn decides(&self, gate: &Gate, stores: bool) -> Option<usize> {
-        if stores && gate.is_doubtful() && gate.place().is_some() {
+        if stores && gate.is_doubtful() && gate.wait_queue().is_some() {
             self.engaged.read_kinds(&self.device, gate);
         }
-        gate.place()
+        gate.wait_queue()
     }
 
     /// Whether a client may not store to its pages just now.

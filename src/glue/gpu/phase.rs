@@ -20,7 +20,7 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 
 /// State of the poller, and results of the phase that ended last.
-pub(crate) struct Phase {
+pub(crate) struct PollingPhase {
     /// A phase is requested; cleared by the poller when the phase has ended, or by the main
     /// thread if it never began.
     pub(crate) wanted: bool,
@@ -52,7 +52,7 @@ pub(crate) struct Phase {
     pub(super) state_reads: u64,
 }
 
-impl Phase {
+impl PollingPhase {
     /// Nothing polled yet.
     ///
     /// # Errors

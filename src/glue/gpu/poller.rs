@@ -9,11 +9,11 @@
 //! The loop allocates nothing, prints nothing and takes no other lock.
 
 use super::device::Device;
-use super::phase::Phase;
+use super::phase::PollingPhase;
 use super::shared_poller::Polled;
 use super::Gpu;
 use crate::account::waits::Waits;
-use crate::account::{Accountant, Accounting, Copies, Slot, POLLS_PER_LOOK};
+use crate::account::{Accountant, Accounting, Copies, Slot, POLLS_PER_COPY_READ};
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::preempt::PollGuard;
 use crate::glue::kernel::storage::Vectors;
@@ -56,9 +56,9 @@ impl PollLoop<'_> {
 
     /// Looks at the copy engine, if there is one. Nothing that it shows ends the phase.
     #[inline(always)]
-    fn look(&mut self, device: &Device) {
+    fn read_copies(&mut self, device: &Device) {
         if let Some(copies) = self.copies.as_mut() {
-            copies.look(&device.bar0, ffi::now);
+            copies.poll(&device.bar0, ffi::now);
         }
     }
 
@@ -95,7 +95,7 @@ impl PollLoop<'_> {
     }
 }
 
-impl Phase {
+impl PollingPhase {
     /// Polls until `stop_polling` is set. False if the device has gone.
     #[inline(never)]
     fn poll(&mut self, gpu: &Gpu) -> bool {
@@ -128,15 +128,15 @@ impl Phase {
                 break;
             }
             polls = polls.wrapping_add(1);
-            if polls % POLLS_PER_LOOK == 0 {
-                poll_loop.look(device);
+            if polls % POLLS_PER_COPY_READ == 0 {
+                poll_loop.read_copies(device);
             }
             if polls != pause_at {
                 continue;
             }
             core::hint::spin_loop();
             let mut gap = POLLS_PER_PAUSE;
-            if self.waits.watches() {
+            if self.waits.samples_any() {
                 let Some((made, left)) = poll_loop.ask(device, &mut self.waits) else {
                     alive = false;
                     break;

@@ -207,7 +207,7 @@ impl Samples {
             return self.lose(device);
         };
         let asks = !self.residues && self.costs.samples % SAMPLES_PER_CHECK == 0;
-        if asks && self.waits.watches() && !self.ask(device, occupant) {
+        if asks && self.waits.samples_any() && !self.ask(device, occupant) {
             return self.lose(device);
         }
         let next = if self.residues {

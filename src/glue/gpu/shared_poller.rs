@@ -2,13 +2,13 @@
 
 //! [glue] One thread that polls all GPUs, one at a time: `poller=shared`.
 //!
-//! A GPU whose polling phase is due waits for its turn, and gives it up when the phase
+//! A GPU whose polling phase is due waits for its permit, and gives it up when the phase
 //! has ended. At most one GPU is in a polling phase at any time, so that the phases of
 //! GPUs that began together are staggered, and accounting is as good as with one thread per
 //! GPU. With a ratio of 5 there is time for six GPUs with as many channels; with more,
-//! non-polling phases grow by the wait for the turn. Source: LoGA paper, section 5.6.
+//! non-polling phases grow by the wait for the permit. Source: LoGA paper, section 5.6.
 //!
-//! Lock order: `SharedPoller::turn` and `SharedPoller::gpus` are taken inside
+//! Lock order: `SharedPoller::permit` and `SharedPoller::gpus` are taken inside
 //! `Gpu::books`, and nothing but `Gpu::threads` is taken inside them.
 
 use crate::glue::kernel::thread::{self, Thread, WakeFlag, Work};
@@ -26,11 +26,11 @@ pub(super) trait Polled: Send + Sync {
     fn wake(&self);
 }
 
-/// The thread, the GPUs that it polls, and the turn to poll.
+/// The thread, the GPUs that it polls, and the permit to poll.
 #[pin_data]
 pub(crate) struct SharedPoller {
     #[pin]
-    turn: Mutex<Turn>,
+    permit: Mutex<PollPermit>,
     /// By index. `stop` empties it, which breaks the circle of references.
     #[pin]
     gpus: Mutex<KVec<Arc<dyn Polled>>>,
@@ -39,7 +39,7 @@ pub(crate) struct SharedPoller {
 }
 
 /// The GPU that may be in a polling phase, and those that wait for it.
-struct Turn {
+struct PollPermit {
     holder: Option<usize>,
     /// One bit for each GPU.
     waiting: u32,
@@ -57,7 +57,7 @@ impl SharedPoller {
     pub(crate) fn start(cpu: Option<u32>) -> Result<Arc<Self>> {
         let this = Arc::pin_init(
             pin_init!(Self {
-                turn <- new_mutex!(Turn {
+                permit <- new_mutex!(PollPermit {
                     holder: None,
                     waiting: 0,
                 }),
@@ -107,31 +107,31 @@ impl SharedPoller {
 
     /// Whether this GPU may begin a polling phase now. If not, its main thread is woken as soon
     /// as it may.
-    pub(super) fn take_turn(&self, gpu: usize) -> bool {
-        let mut turn = self.turn.lock();
-        match turn.holder {
+    pub(super) fn take_permit(&self, gpu: usize) -> bool {
+        let mut permit = self.permit.lock();
+        match permit.holder {
             Some(holder) if holder != gpu => {
-                turn.waiting |= bit(gpu);
+                permit.waiting |= bit(gpu);
                 false
             }
             _ => {
-                turn.holder = Some(gpu);
-                turn.waiting &= !bit(gpu);
+                permit.holder = Some(gpu);
+                permit.waiting &= !bit(gpu);
                 true
             }
         }
     }
 
-    /// Gives up the turn, or the request for it. The next GPU that waits gets it.
-    pub(super) fn end_turn(&self, gpu: usize) {
-        let mut turn = self.turn.lock();
-        turn.waiting &= !bit(gpu);
-        if turn.holder != Some(gpu) {
+    /// Gives up the permit, or the request for it. The next GPU that waits gets it.
+    pub(super) fn release_permit(&self, gpu: usize) {
+        let mut permit = self.permit.lock();
+        permit.waiting &= !bit(gpu);
+        if permit.holder != Some(gpu) {
             return;
         }
-        turn.holder = next(turn.waiting, gpu);
-        let next = turn.holder;
-        drop(turn);
+        permit.holder = next(permit.waiting, gpu);
+        let next = permit.holder;
+        drop(permit);
         if let Some(next) = next {
             if let Some(gpu) = self.gpus.lock().get(next) {
                 gpu.wake();

@@ -9,14 +9,14 @@ use super::claims::ClaimTable;
 use super::device::{refuse_chip, Device};
 use super::latencies::Took;
 use super::main_thread::Scheduler;
-use super::phase::Phase;
+use super::phase::PollingPhase;
 use super::poller::Poller;
 use super::shared_poller::SharedPoller;
 use super::{Gpu, Threads};
 use crate::engine::Engine;
 use crate::glue::control::params::Settings;
+use crate::glue::engaged::completion::CompletionThread;
 use crate::glue::engaged::scheduler::{Engaged, EngagedRoom};
-use crate::glue::engaged::watcher::Watcher;
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::pi_mutex::new_pi_mutex;
 use crate::glue::kernel::thread::Thread;
@@ -64,7 +64,7 @@ impl Gpu {
                 took <- new_pi_mutex!(Took::new()?),
                 books <- new_pi_mutex!(Books::new(number, engine, chip, engaged.clone())?),
                 readers <- new_mutex!(()),
-                phase <- new_mutex!(Phase::new(device.clone())?),
+                phase <- new_mutex!(PollingPhase::new(device.clone())?),
                 stop_polling: Atomic::new(0),
                 freed: Atomic::new(0),
                 throttled: Atomic::new(0),
@@ -77,11 +77,11 @@ impl Gpu {
         )?;
         let scheduler = Arc::new(Scheduler(gpu.clone()), GFP_KERNEL)?;
         let scheduler = Thread::spawn(c"loga-main/%u", number, scheduler, None)?;
-        let watcher = Arc::new(Watcher(gpu.clone()), GFP_KERNEL)?;
-        let watcher = Thread::spawn(c"loga-watch/%u", number, watcher, None)?;
+        let completion = Arc::new(CompletionThread(gpu.clone()), GFP_KERNEL)?;
+        let completion = Thread::spawn(c"loga-watch/%u", number, completion, None)?;
         if let Some(kind) = settings.config.dispatch {
             let room = EngagedRoom::new(kind)?;
-            gpu.engaged.engage(room, Some(watcher.waker()));
+            gpu.engaged.engage(room, Some(completion.waker()));
             gpu.engaged.set_linger(&settings.config);
         }
         let poller = match &gpu.shared {
@@ -98,7 +98,7 @@ impl Gpu {
         gpu.main.populate(scheduler.waker());
         *gpu.threads.lock() = Some(Threads {
             scheduler,
-            watcher,
+            completion,
             poller,
         });
         if let Some(chip) = &chip {
@@ -113,21 +113,21 @@ impl Gpu {
         let threads = self.threads.lock().take();
         if let Some(Threads {
             scheduler,
-            watcher,
+            completion,
             poller,
         }) = threads
         {
-            drop(watcher);
+            drop(completion);
             // The main thread first: it may be waiting for the poller.
             drop(scheduler);
             self.stop_polling.store(1, Relaxed);
             drop(poller);
             // Cancels the timer, which reads registers.
             self.phase.lock().conclude();
-            self.end_turn();
+            self.release_permit();
         }
         self.books.lock().release_all(self, ffi::now());
-        self.turn_gates();
+        self.update_gates();
     }
 
     /// Stops all register reads and lets all clients run. Claims on a GPU that its driver loses
@@ -141,7 +141,7 @@ impl Gpu {
         self.engaged.suspend();
         // Waits for the main thread and all other readers.
         self.books.lock().release_all(self, ffi::now());
-        self.turn_gates();
+        self.update_gates();
         if matches!(why, Away::Unbound) {
             self.claims.forget_gpu(self.device.number());
         }

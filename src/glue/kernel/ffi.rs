@@ -26,7 +26,7 @@ pub(crate) type Ioctl = unsafe extern "C" fn(*mut bindings::file, c_uint, usize)
 /// `struct loga_identity` of `shim.h`.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Identity {
+pub(crate) struct RawIdentity {
     pub(crate) key: u64,
     pub(crate) cgroup: u64,
     pub(crate) above: [u64; MAX_LEVELS],
@@ -92,7 +92,10 @@ extern "C" {
     pub(crate) fn loga_pci_domain(device: *const bindings::pci_dev) -> u32;
 
     pub(crate) fn loga_current_tgid() -> *mut bindings::pid;
-    pub(crate) fn loga_process_identity(tgid: *mut bindings::pid, identity: *mut Identity) -> bool;
+    pub(crate) fn loga_process_identity(
+        tgid: *mut bindings::pid,
+        identity: *mut RawIdentity,
+    ) -> bool;
     pub(crate) fn loga_process_ancestors(
         tgid: *mut bindings::pid,
         keys: *mut u64,
@@ -102,7 +105,7 @@ extern "C" {
     pub(crate) fn loga_file_user(file: *mut bindings::file, wanted: *const bindings::pid) -> c_int;
     pub(crate) fn loga_pid_of_key(key: u64) -> c_int;
     pub(crate) fn loga_user_of(uid: u32) -> u32;
-    pub(crate) fn loga_cgroup_place(id: u64, identity: *mut Identity) -> bool;
+    pub(crate) fn loga_cgroup_place(id: u64, identity: *mut RawIdentity) -> bool;
     pub(crate) fn loga_cgroup_is_gone(id: u64) -> bool;
     pub(crate) fn loga_caller_cgroup_root() -> u64;
     pub(crate) fn loga_caller_user() -> u32;

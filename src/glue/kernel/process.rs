@@ -59,7 +59,7 @@ impl Process {
 
     /// Its identity: user and cgroups; `None` once it has begun to exit.
     pub(crate) fn identity(&self) -> Option<Identity> {
-        let mut identity = ffi::Identity::default();
+        let mut identity = ffi::RawIdentity::default();
         // SAFETY: The reference that this value stands for.
         let alive = unsafe { ffi::loga_process_identity(self.0.as_ptr(), &raw mut identity) };
         alive.then_some(Identity {

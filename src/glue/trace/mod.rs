@@ -80,7 +80,7 @@ events! {
     /// The wait is over.
     pub(crate) fn fault_wait_end = loga_fault_wait_end(
         gpu: u32, client: u64, waited_ns: u64, result: i32);
-    /// A client stores to a page in its turn. The place is that of the client.
+    /// A client stores to a page in its turn. The place is the wait queue of the client.
     pub(crate) fn submission_begin = loga_submission_begin(gpu: u32, client: u64, place: u32);
     /// What was submitted in a turn has ended.
     pub(crate) fn submission_end = loga_submission_end(gpu: u32, place: u32, submissions: u32, used_ns: u64);

@@ -9,7 +9,7 @@ use criterion::{BatchSize, BenchmarkId, Criterion, Throughput};
 use loga::account::{Accountant, Slot, MAX_SLOTS};
 use loga::engine::{Config, Engine};
 use loga::ids::{Chid, Chipset};
-use loga::policies::{PolicyKind, Sight};
+use loga::policies::{Inputs, PolicyKind};
 use loga::regs::{Chip, Family, Occupant, OccupantReader, Source, USERD_SLOT};
 use loga::share::GroupBy;
 use loga::uapi;
@@ -134,7 +134,7 @@ fn decision(criterion: &mut Criterion) {
         for count in COUNTS {
             let config = Config {
                 policy,
-                sight: Sight::Cpu,
+                inputs: Inputs::Cpu,
                 enforce: true,
                 ..Config::paper()
             };

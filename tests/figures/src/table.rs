@@ -3,7 +3,7 @@
 //! Tables: their rows, the verdict of each, and where its figures are from.
 
 use crate::measured::{Measured, Scenario};
-use crate::template::{pieces, Piece, Place};
+use crate::template::{pieces, Piece, Placeholder};
 
 /// A table of figures.
 pub struct Table {
@@ -25,10 +25,10 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    fn places(&self) -> impl Iterator<Item = Place<'_>> {
+    fn places(&self) -> impl Iterator<Item = Placeholder<'_>> {
         let pieces = self.cells.iter().filter_map(|cell| pieces(cell)).flatten();
         pieces.filter_map(|piece| match piece {
-            Piece::Place(place) => Some(place),
+            Piece::Placeholder(place) => Some(place),
             Piece::Text(_) => None,
         })
     }
@@ -40,7 +40,9 @@ impl Row {
             for piece in pieces(cell).ok_or_else(|| format!("malformed: {cell}"))? {
                 match piece {
                     Piece::Text(text) => shown.push_str(text),
-                    Piece::Place(place) => shown.push_str(&place.show(&place.values(scenario)?)),
+                    Piece::Placeholder(place) => {
+                        shown.push_str(&place.show(&place.values(scenario)?))
+                    }
                 }
             }
             cells.push(shown);

@@ -24,12 +24,12 @@ pub(crate) enum Piece<'a> {
     /// As it stands.
     Text(&'a str),
     /// A place for figures.
-    Place(Place<'a>),
+    Placeholder(Placeholder<'a>),
 }
 
 /// A place for figures.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Place<'a> {
+pub(crate) struct Placeholder<'a> {
     form: Form,
     name: &'a str,
 }
@@ -42,14 +42,17 @@ pub(crate) fn pieces(cell: &str) -> Option<Vec<Piece<'_>>> {
         let (place, after) = after.split_once('}')?;
         let (form, name) = place.split_once(' ')?;
         let form = Form::read(form)?;
-        pieces.extend([Piece::Text(text), Piece::Place(Place { form, name })]);
+        pieces.extend([
+            Piece::Text(text),
+            Piece::Placeholder(Placeholder { form, name }),
+        ]);
         rest = after;
     }
     pieces.push(Piece::Text(rest));
     Some(pieces)
 }
 
-impl Place<'_> {
+impl Placeholder<'_> {
     /// Whether a figure of this name stands here.
     pub(crate) fn cites(&self, figure: &str) -> bool {
         matches(self.name, figure)
@@ -156,7 +159,7 @@ mod tests {
 
     fn shown(cell: &str, values: &[&[f64]]) -> String {
         let pieces = pieces(cell).expect("well formed");
-        let [Piece::Text(""), Piece::Place(place), Piece::Text("")] = &pieces[..] else {
+        let [Piece::Text(""), Piece::Placeholder(place), Piece::Text("")] = &pieces[..] else {
             panic!("{pieces:?}");
         };
         place.show(values)

@@ -63,7 +63,7 @@ pub(crate) fn run() -> bool {
     while matches!(io::stdin().read_line(&mut line), Ok(1..)) {
         let order = std::mem::take(&mut line);
         let words: Vec<&str> = order.split_whitespace().collect();
-        match caller.carry_out(&words) {
+        match caller.execute(&words) {
             Ok(numbers) => answer("ok", &numbers),
             Err(reason) => {
                 println!("error {reason}");
@@ -82,7 +82,7 @@ fn answer(word: &str, numbers: &[u64]) {
 }
 
 impl CallerProcess {
-    fn carry_out(&mut self, words: &[&str]) -> Result<Vec<u64>, String> {
+    fn execute(&mut self, words: &[&str]) -> Result<Vec<u64>, String> {
         let number = |at: usize| -> Result<u64, String> {
             let word = words.get(at).ok_or("a number is missing")?;
             word.parse().map_err(|_| format!("{word}: not a number"))

@@ -31,7 +31,7 @@ crate::ktap::tests![
     remapped_page_takes_turns,
     reading_a_page_does_not_wait_and_opens_no_way_to_store,
     clients_stopped_and_killed_at_random_hold_no_other_back,
-    watcher_that_does_not_run_lets_all_pass,
+    completion_thread_that_does_not_run_lets_all_pass,
     trace_has_each_turn_with_what_it_used: timed,
     length_beside_work_from_before_dispatch_is_not_learned: timed,
 ];
@@ -188,7 +188,7 @@ fn endless_command_holds_others_for_two_seconds_and_they_are_decided_on_after_it
     println!("# store took {took_us} us");
     within("us of a store", took_us, 1_800_000..=2_600_000)?;
     ensure!(counters()?[3] == 1, "{:?}", counters()?);
-    // The long kernel ends, and the watcher sees it: stores are decided on again.
+    // The long kernel ends, and the completion thread sees it: stores are decided on again.
     holder.ask("store 100")?;
     std::thread::sleep(Duration::from_millis(100));
     let before = counters()?[0];
@@ -348,7 +348,7 @@ fn clients_stopped_and_killed_at_random_hold_no_other_back() -> Verdict {
     stage.teardown()
 }
 
-fn watcher_that_does_not_run_lets_all_pass() -> Verdict {
+fn completion_thread_that_does_not_run_lets_all_pass() -> Verdict {
     let stage = Stage::set(LAZY, PRIO)?;
     let (mut holder, mut waits) = waiting(1_000_000)?;
     for thread in threads::named("loga-watch")? {

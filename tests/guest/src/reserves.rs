@@ -286,7 +286,7 @@ fn deadline_behind_a_long_command_is_void_and_waits_have_their_causes() -> Verdi
     long.ask("launch 60000")?;
     std::thread::sleep(Duration::from_millis(5));
     short.ask("store 500")?;
-    // The watcher sees its end after the client.
+    // The completion thread sees its end after the client.
     let begin = Instant::now();
     let mut spec = listed()?;
     while missed(&spec) == (0, 0) && begin.elapsed() < Duration::from_secs(1) {

@@ -31,7 +31,7 @@ impl Device {
     ///
     /// [`Error::NotLoaded`] or [`Error::Open`].
     pub fn open() -> Result<Self, Error> {
-        let around = Around::look;
+        let around = Around::inspect;
         let file = File::open(uapi::DEVICE_PATH).map_err(|error| around().explain(error))?;
         if let Ok(data) = file.metadata() {
             around().check(&data)?;

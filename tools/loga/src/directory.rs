@@ -128,8 +128,8 @@ impl Directory {
     /// # Errors
     ///
     /// What would be right.
-    pub fn given_user(&self, user: &Name) -> Result<(u32, Name), String> {
-        given(user, |user| self.user_id(user))
+    pub fn named_user(&self, user: &Name) -> Result<(u32, Name), String> {
+        named(user, |user| self.user_id(user))
     }
 
     /// Number of the cgroup with this path or number: the inode of its directory.
@@ -163,8 +163,8 @@ impl Directory {
     /// # Errors
     ///
     /// What would be right.
-    pub fn given_cgroup(&self, cgroup: &Name) -> Result<(u64, Name), String> {
-        given(cgroup, |cgroup| self.cgroup_id(cgroup))
+    pub fn named_cgroup(&self, cgroup: &Name) -> Result<(u64, Name), String> {
+        named(cgroup, |cgroup| self.cgroup_id(cgroup))
     }
 
     /// Number of the cgroup of a unit of the system's systemd: below slices, where users make none.
@@ -269,7 +269,7 @@ fn number<T: std::str::FromStr>(name: &Name) -> Option<T> {
 }
 
 /// What an argument names; one that is not found may be in quotes.
-fn given<T>(name: &Name, find: impl Fn(&Name) -> Result<T, String>) -> Result<(T, Name), String> {
+fn named<T>(name: &Name, find: impl Fn(&Name) -> Result<T, String>) -> Result<(T, Name), String> {
     let why = match find(name) {
         Ok(id) => return Ok((id, name.clone())),
         Err(why) => why,

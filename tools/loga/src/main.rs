@@ -128,7 +128,7 @@ fn set_from_files(arguments: &cli::Apply) -> Result<(), (u8, Failure)> {
             let line = format!(
                 "{count} entries or cgroups were skipped: they do not exist, or were refused"
             );
-            Err((SKIPPED, Failure::Said(line)))
+            Err((SKIPPED, Failure::Text(line)))
         }
     }
 }
@@ -143,7 +143,7 @@ fn stop() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         let registered = flag::register(signal, Arc::clone(&stop));
-        registered.map_err(|error| Failure::Said(format!("cannot wait for signals: {error}")))?;
+        registered.map_err(|error| Failure::Text(format!("cannot wait for signals: {error}")))?;
     }
     Ok(stop)
 }

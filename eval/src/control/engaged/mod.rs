@@ -10,7 +10,9 @@
 
 use crate::scenario::{Client, Policy, Promise, Shared};
 use crate::world::{Booked, Control, Ledger, Machine, Order, Verdict};
-use loga::engaged::{self, Counters, Mode, Record, Setting, Step, Turns, BACKGROUND, RECORDS};
+use loga::engaged::{
+    self, Counters, Mode, Record, Setting, Step, Submissions, BACKGROUND, RECORDS,
+};
 use loga::error::Error;
 use loga::policies::dispatch::DispatcherKind;
 use loga::units::Ns;
@@ -28,7 +30,7 @@ struct Completion {
 
 /// What the scheduler knows of a client.
 #[derive(Clone, Copy, Debug, Default)]
-struct Place {
+struct Known {
     setting: Setting,
     /// Its position among those present.
     at: Option<usize>,
@@ -45,11 +47,11 @@ struct Place {
 
 /// LoGA that decides on each submission.
 pub struct Engaged {
-    turns: Turns<Vectors>,
+    submissions: Submissions<Vectors>,
     submit: u64,
     interrupt: u64,
     tick: u64,
-    places: Vec<Place>,
+    places: Vec<Known>,
     completions: VecDeque<Completion>,
     /// When the channels of protected clients are scanned.
     scans: VecDeque<u64>,
@@ -78,13 +80,13 @@ impl Engaged {
         let room = own.count() + shared.len() + 1;
         let vacant = || engaged::Client::vacant(vec![Record::default(); RECORDS]);
         let places = clients.iter().map(|_| vacant());
-        let mut turns = Turns::new(dispatcher, places.collect(), vec![None; room]);
-        turns.set_linger(policy.linger.0, policy.linger_adapts);
+        let mut submissions = Submissions::new(dispatcher, places.collect(), vec![None; room]);
+        submissions.set_linger(policy.linger.0, policy.linger_adapts);
         let full = Error::Full {
             name: "reserves",
             max: room,
         };
-        let mut promise = |terms| turns.promise(Ns::ZERO, terms).ok_or(full);
+        let mut promise = |terms| submissions.promise(Ns::ZERO, terms).ok_or(full);
         let shared: Vec<usize> = shared
             .iter()
             .map(|one| promise(one.terms))
@@ -95,18 +97,18 @@ impl Engaged {
                 Some(Promise::Shared(at)) => shared[at],
                 Some(Promise::Own(terms)) => promise(terms)?,
             };
-            Ok(Place {
+            Ok(Known {
                 setting: Setting {
                     prio: client.engaged.prio,
                     mode: client.engaged.mode,
                     reserve,
                 },
-                ..Place::default()
+                ..Known::default()
             })
         });
         let places = places.collect::<Result<_, _>>()?;
         Ok(Self {
-            turns,
+            submissions,
             submit: policy.submit.0.get(),
             interrupt: policy.interrupt.0.get(),
             tick: policy.tick.0.get(),
@@ -121,7 +123,7 @@ impl Engaged {
 
     /// Sums of what was decided.
     pub fn counters(&self) -> &Counters {
-        self.turns.counters()
+        self.submissions.counters()
     }
 
     /// Does what follows from an event.
@@ -129,7 +131,7 @@ impl Engaged {
         self.timer = step.timer.map(Ns::get);
         if step.opened {
             for client in 0..self.places.len() {
-                self.pass(machine, client);
+                self.admit(machine, client);
             }
         }
         let at = step.grant.map(|grant| grant.client);
@@ -139,7 +141,7 @@ impl Engaged {
             .position(|place| place.at.is_some() && place.at == at);
         if let Some(client) = client {
             self.ledger.decisions += 1;
-            self.pass(machine, client);
+            self.admit(machine, client);
         }
     }
 
@@ -151,19 +153,19 @@ impl Engaged {
 
     /// Sees whether work of protected clients is there.
     fn scan_protected(&mut self, machine: &mut Machine) {
-        let works = |(client, place): (usize, &Place)| {
+        let works = |(client, place): (usize, &Known)| {
             place.setting.mode == Mode::Protected && machine.board.work(client).pending()
         };
         let busy = self.places.iter().enumerate().any(works);
         if busy != self.protected {
             self.protected = busy;
-            let step = self.turns.protected(Ns::new(machine.now()), busy);
+            let step = self.submissions.protected(Ns::new(machine.now()), busy);
             self.follow(machine, step);
         }
     }
 
     /// Lets a client that waits pass.
-    fn pass(&mut self, machine: &mut Machine, client: usize) {
+    fn admit(&mut self, machine: &mut Machine, client: usize) {
         let (place, now) = (&mut self.places[client], machine.now());
         if let Some(since) = place.since.take() {
             place.waited += now - since;
@@ -176,14 +178,14 @@ impl Engaged {
 impl Control for Engaged {
     fn come(&mut self, _: &mut Machine, client: usize) {
         let place = &mut self.places[client];
-        place.at = self.turns.join(place.setting);
+        place.at = self.submissions.join(place.setting);
     }
 
     fn gone(&mut self, machine: &mut Machine, client: usize) {
         let place = &mut self.places[client];
         place.since = None;
         if let Some(at) = place.at.take() {
-            let step = self.turns.left(Ns::new(machine.now()), at);
+            let step = self.submissions.left(Ns::new(machine.now()), at);
             self.follow(machine, step);
         }
     }
@@ -212,7 +214,7 @@ impl Control for Engaged {
             return Verdict::Now;
         };
         place.since = Some(machine.now());
-        let step = self.turns.arrive(Ns::new(machine.now()), at);
+        let step = self.submissions.arrive(Ns::new(machine.now()), at);
         let own = step.grant.filter(|grant| grant.client == at);
         if own.is_some() {
             self.places[client].since = None;
@@ -262,7 +264,7 @@ impl Control for Engaged {
             self.completions.pop_front();
             if let Some(at) = self.places[completion.client].at {
                 let used = Ns::new(completion.used);
-                let step = self.turns.completed(Ns::new(now), at, used);
+                let step = self.submissions.completed(Ns::new(now), at, used);
                 self.follow(machine, step);
             }
         }
@@ -271,7 +273,7 @@ impl Control for Engaged {
             self.scan_protected(machine);
         }
         if self.timer.is_some_and(|timer| timer <= now) {
-            let step = self.turns.timer(Ns::new(now));
+            let step = self.submissions.timer(Ns::new(now));
             self.follow(machine, step);
         }
     }

@@ -85,7 +85,7 @@ impl Control for Loga {
             return;
         };
         let now = Ns::new(machine.now());
-        self.copies.look(&machine.registers(), || now);
+        self.copies.poll(&machine.registers(), || now);
         let occupant = self.occupant(machine);
         if occupant == self.last {
             return;

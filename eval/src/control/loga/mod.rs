@@ -237,7 +237,7 @@ impl Loga {
     fn start_polling(&mut self, machine: &Machine) {
         let now = machine.now();
         self.end_residue();
-        self.watch(now);
+        self.sample_waits(now);
         if self.state.plan().0 == Accounting::Sparse {
             self.poller = Poller::Sleeps;
             let (_, interval) = self.state.plan();
@@ -267,7 +267,7 @@ impl Loga {
     }
 
     /// Samples of waiting clients begin.
-    fn watch(&mut self, now: u64) {
+    fn sample_waits(&mut self, now: u64) {
         if !self.waiting.is_wanted() {
             return;
         }

@@ -13,7 +13,7 @@
 
 use super::Loga;
 use crate::world::Machine;
-use loga::policies::Seen;
+use loga::policies::ScanResult;
 use loga::share::Member;
 use loga::units::Ns;
 
@@ -83,7 +83,7 @@ impl Loga {
             let work = machine.board.work(client);
             let cpu = machine.cpus.ran(client).unwrap_or(0);
             let before = &mut self.scans.counted[client];
-            let seen = Seen {
+            let seen = ScanResult {
                 pending: work.pending(),
                 blocked: self.kept[client].asleep,
                 // CAST: (both) commands of the seconds between two scans.
@@ -93,7 +93,7 @@ impl Loga {
             };
             *before = (work.submitted, work.completed, cpu);
             let channels = u32::from(machine.channels[client].allocated);
-            self.state.shares.see(at, &seen, channels);
+            self.state.shares.add_scan(at, &seen, channels);
         }
     }
 

@@ -11,7 +11,7 @@ use crate::scenario::{Between, Client, Costs, Policy};
 use crate::world::Ledger;
 use loga::account::sparse::Sparse;
 use loga::account::{Accountant, Copies, Slot};
-use loga::engine::{Config, Engine, Sight};
+use loga::engine::{Config, Engine, Inputs};
 use loga::error::Error;
 use loga::gpu::GpuState;
 use loga::ids::MAX_CHANNELS;
@@ -51,7 +51,7 @@ impl Loga {
             poll_ms: settings.poll_ms,
             scale: Some(settings.scale),
             // The simulator supplies all inputs.
-            sight: Sight::Cpu,
+            inputs: Inputs::Cpu,
             ratio: settings.ratio,
             randomize: settings.randomize,
             accounting: Some(settings.accounting),
@@ -106,7 +106,7 @@ impl Loga {
         seed: u64,
     ) -> Result<Self, Error> {
         let config = Config {
-            sight: Sight::Cpu,
+            inputs: Inputs::Cpu,
             group_by,
             ..config
         };

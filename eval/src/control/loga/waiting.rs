@@ -7,10 +7,10 @@
 //! two of its reads see a change of the engine one read late.
 
 use crate::world::Machine;
-use loga::account::waits::{Waited, Waits, Watched};
+use loga::account::waits::{SampledClient, Waited, Waits};
 use loga::engine::Config;
 use loga::ids::{Chid, ClientId};
-use loga::policies::Sight;
+use loga::policies::Inputs;
 use loga::regs::{ChannelState, Occupant, Work};
 use loga::units::Ns;
 use loga::Vectors;
@@ -37,7 +37,7 @@ impl Waiting {
         Self {
             waits: Waits::new(Vec::new(), Vec::new(), seed),
             // For policies that work in stages, scans show the waits.
-            wanted: config.wants() == Sight::Waits,
+            wanted: config.wants() == Inputs::Waits,
             read: if read == 0 { READ } else { read },
             next: None,
             reads: 0,
@@ -65,14 +65,14 @@ impl Waiting {
     ) {
         let (room, places) = self.waits.room();
         if room < clients.len() || places < channels.len() {
-            let clients = vec![Watched::default(); clients.len()];
+            let clients = vec![SampledClient::default(); clients.len()];
             let channels = vec![Chid::from_bits(0); channels.len()];
             self.waits.refit(clients, channels);
         }
         let watched = self
             .waits
-            .watch(clients.iter().copied(), channels.iter().copied());
-        self.next = (at_once && watched && self.waits.watches()).then_some(now);
+            .sample(clients.iter().copied(), channels.iter().copied());
+        self.next = (at_once && watched && self.waits.samples_any()).then_some(now);
     }
 
     /// A sample is due; the last poll saw `occupant`.
@@ -84,7 +84,7 @@ impl Waiting {
 
     /// Sparse accounting has read the status word: one in [`READS_PER_SAMPLE`] takes a sample too.
     pub(super) fn sample_beside(&mut self, machine: &Machine, occupant: Occupant) {
-        if self.reads % READS_PER_SAMPLE == 0 && self.wanted && self.waits.watches() {
+        if self.reads % READS_PER_SAMPLE == 0 && self.wanted && self.waits.samples_any() {
             self.ask(machine, occupant);
         }
         self.reads += 1;

@@ -3,7 +3,7 @@
 //! Many programs start at once.
 
 use super::gpu;
-use crate::arrivals::{run, Arrival, Place, Rule};
+use crate::arrivals::{run, Arrival, PoolGpu, Rule};
 use crate::outcome::Error;
 use crate::scenario::{Client, Phase, Span};
 use crate::systems::figure::{Criterion, Length, Line, Lines};
@@ -18,7 +18,7 @@ use Criterion::{Any, AtLeast, AtMost};
 pub(super) const STARTS: u64 = 200;
 const WITHIN: Ns = Ns::from_ms(2_000);
 /// The pool.
-const POOL: [Place; 8] = [gpu(0, 100); 8];
+const POOL: [PoolGpu; 8] = [gpu(0, 100); 8];
 /// The part of a GPU that a program uses alone, in percent: about what is assumed of unknown ones.
 const PARTS_PCT: RangeInclusive<u64> = 5..=95;
 /// The same of light programs, of which much more is assumed.

@@ -3,7 +3,7 @@
 //! Light programs beside long kernels, or beside many short ones.
 
 use super::gpu;
-use crate::arrivals::{run, Arrival, Place, Placed, Rule};
+use crate::arrivals::{run, Arrival, Placed, PoolGpu, Rule};
 use crate::outcome::Error;
 use crate::scenario::{Client, Phase, Span};
 use crate::systems::figure::{Criterion, Length, Line, Lines};
@@ -12,7 +12,7 @@ use loga::units::Ns;
 use Criterion::{Any, AtMost, Within};
 
 /// Two GPUs.
-const PAIR: [Place; 2] = [gpu(0, 100); 2];
+const PAIR: [PoolGpu; 2] = [gpu(0, 100); 2];
 /// Light programs.
 pub(super) const LIGHT: u64 = 10;
 /// What one does, in us: it computes and waits for a kernel, so often.

@@ -19,7 +19,7 @@ mod shares;
 mod streams;
 
 use super::figure::Experiment;
-use crate::arrivals::Place;
+use crate::arrivals::PoolGpu;
 use crate::scenario::{Client, Footprint, Phase, Span};
 use crate::systems::figure::Length;
 use loga::placement::PPM;
@@ -141,10 +141,10 @@ const GROUP_B: [App; 4] = [
 
 /// The GPUs of nodes A and B: Quadro 2000 and Tesla C2050, Quadro 4000 and Tesla C2070. Speeds are
 /// ratios of the data sheets' single precision.
-const GPUS: [Place; 4] = [gpu(0, 47), gpu(0, 100), gpu(1, 47), gpu(1, 100)];
+const GPUS: [PoolGpu; 4] = [gpu(0, 47), gpu(0, 100), gpu(1, 47), gpu(1, 100)];
 
-const fn gpu(node: usize, speed_pct: u64) -> Place {
-    Place {
+const fn gpu(node: usize, speed_pct: u64) -> PoolGpu {
+    PoolGpu {
         node,
         speed: speed_pct * PPM / 100,
         packed: false,

@@ -3,7 +3,7 @@
 //! Streams of programs, and how much sooner they end under one rule than under another.
 
 use super::App;
-use crate::arrivals::{run_under, Arrival, Incoming, Place, Rule};
+use crate::arrivals::{run_under, Arrival, Incoming, PoolGpu, Rule};
 use crate::outcome::Error;
 use crate::scenario::{Kind, Policy, Span};
 use crate::systems::figure::{Criterion, Length, Line};
@@ -20,7 +20,7 @@ pub(super) struct Stream {
 
 impl Stream {
     /// A stream of which `part` loads this GPU so much.
-    pub(super) fn loading(app: App, place: Place, load: f64, part: f64, node: usize) -> Self {
+    pub(super) fn loading(app: App, place: PoolGpu, load: f64, part: f64, node: usize) -> Self {
         let [_, gpu, _] = app.times();
         // CAST: at most a million.
         let speed = place.speed as f64 / PPM as f64;
@@ -67,8 +67,8 @@ impl Way {
         })
     }
 
-    fn places(&self, places: &[Place]) -> Vec<Place> {
-        let place = |place: &Place| Place {
+    fn places(&self, places: &[PoolGpu]) -> Vec<PoolGpu> {
+        let place = |place: &PoolGpu| PoolGpu {
             packed: self.packed.is_some(),
             ..*place
         };
@@ -138,7 +138,7 @@ impl Ended {
 
 /// What becomes of the programs, for each seed.
 pub(super) fn ended(
-    places: &[Place],
+    places: &[PoolGpu],
     streams: &[Stream],
     way: &Way,
     length: Length,
@@ -170,7 +170,7 @@ pub(super) fn ended(
 
 /// Mean completion time of each stream, in ns, for each seed.
 pub(super) fn completions(
-    places: &[Place],
+    places: &[PoolGpu],
     streams: &[Stream],
     way: impl Into<Way>,
     length: Length,

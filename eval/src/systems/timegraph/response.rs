@@ -8,7 +8,7 @@ use crate::outcome::Error;
 use crate::scenario::{Client, Kind, Micros, Policy, Span};
 use crate::systems::figure::{Criterion, Length, Line, Lines};
 use crate::systems::trial::{hardware, prio, Trial};
-use loga::engaged::{History, Mode, Prio, Record, MAX_LINGER, RECORDS};
+use loga::engaged::{Mode, Predictor, Prio, Record, MAX_LINGER, RECORDS};
 use loga::policies::dispatch::DispatcherKind;
 use loga::units::Ns;
 use rand::SeedableRng;
@@ -24,7 +24,7 @@ pub(super) fn forecasts(length: Length) -> Lines {
         let (mut near, mut all) = (0, 0);
         for seed in length.each_seed() {
             let random = &mut Pcg64Mcg::seed_from_u64(seed);
-            let mut history = History::new(vec![Record::default(); RECORDS]);
+            let mut history = Predictor::new(vec![Record::default(); RECORDS]);
             for _ in 0..length.seconds * PER_SECOND {
                 let took = span.draw(random);
                 let expected = history.forecast().expected(false).get();

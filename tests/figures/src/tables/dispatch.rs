@@ -40,7 +40,7 @@ pub(super) fn dispatch() -> Table {
             "`prio`",
             "utilisation, `none`",
             "`prio`",
-            "the watcher, of a core",
+            "the completion thread, of a core",
             "the decision in the fault: mean, 99 %",
             "closing a window: mean, 99 %",
         ],

@@ -12,7 +12,7 @@ pub(super) const SLAB_NOISE_KIB: u64 = 256;
 
 /// Memory and references that the kernel has given out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Given {
+pub(super) struct Allocated {
     /// Slab that cannot be reclaimed, without that of [`CHECKERS`], in KiB.
     pub(super) slab_kib: u64,
     /// Areas of virtual memory of the modules, and their bytes.
@@ -22,7 +22,7 @@ pub(super) struct Given {
     pub(super) references: (u64, u64),
 }
 
-impl Given {
+impl Allocated {
     /// Now, with no client running.
     pub(super) fn now() -> Result<Self, String> {
         // Memory that waits for a grace period, or is reclaimable, is no leak.
@@ -55,7 +55,7 @@ impl Given {
         let caches = caches();
         let checkers = CHECKERS.iter().filter_map(|name| caches.get(*name));
         let slab_kib: u64 = slab_kib.ok_or("/proc/meminfo: no SUnreclaim")?;
-        Ok(Given {
+        Ok(Allocated {
             slab_kib: slab_kib.saturating_sub(checkers.sum()),
             areas,
             area_bytes,

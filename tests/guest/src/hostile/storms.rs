@@ -6,7 +6,7 @@
 //! card is full asks again: the refusal is the driver's own answer.
 
 use super::fuzz::{fitting, number, wait_until_empty};
-use super::memory::{caches, grown, Given, SLAB_NOISE_KIB};
+use super::memory::{caches, grown, Allocated, SLAB_NOISE_KIB};
 use super::{model, Program, USER};
 use crate::ktap::{ensure, Verdict};
 use crate::load::Load;
@@ -344,14 +344,14 @@ pub(crate) fn soak(seed: u64, length: Duration, size: u64, rounds: u64) -> Verdi
     println!("# seed {seed}");
     // Tables that only grow, such as the kernel's own, reach their size in the first round.
     round(&stage, &mut random, size, Duration::ZERO)?;
-    let before = Given::now()?;
+    let before = Allocated::now()?;
     println!("# before: {before:?}");
     let caches = caches();
     let (since, each) = (Instant::now(), length / u32::try_from(rounds).unwrap_or(1));
     let mut given = Vec::new();
     for number in 1..=rounds {
         round(&stage, &mut random, size, each).map_err(|error| format!("seed {seed}: {error}"))?;
-        let after = Given::now()?;
+        let after = Allocated::now()?;
         println!(
             "# round {number}, {} s: {after:?}; {}",
             since.elapsed().as_secs(),

@@ -45,7 +45,7 @@ pub struct Asked {
 
 impl Asked {
     /// Whether anything was given.
-    pub fn is_given(&self) -> bool {
+    pub fn is_set(&self) -> bool {
         let lists = !self.named.is_empty() || !self.speeds.is_empty();
         lists || self.want.is_some() || self.command_us.is_some() || self.memory.is_some()
     }

@@ -68,7 +68,7 @@ pub fn run<C: Calls>(
     let subjects = find(&settings.shares, directory);
     // Unlike a cgroup, a user does not come and go.
     if let Some(user) = subjects.missing.iter().find(|one| one.is_user) {
-        return Err(Failure::Said(user.why.clone()));
+        return Err(Failure::Text(user.why.clone()));
     }
     if arguments.check {
         let (knobs, shares) = (settings.knobs.len(), settings.shares.len());
@@ -97,13 +97,13 @@ fn default_files(file: &Path, folder: &Path) -> Result<Vec<PathBuf>, Failure> {
             .filter_map(|entry| Some(entry.ok()?.path()))
             .collect(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-        Err(error) => return Err(Failure::Said(format!("{}: {error}", Name::from(folder)))),
+        Err(error) => return Err(Failure::Text(format!("{}: {error}", Name::from(folder)))),
     };
     files.retain(|file| file.extension().is_some_and(|end| end == "toml"));
     files.sort();
     // One that may not be read is no reason to go on without it.
     let there = file.try_exists();
-    if there.map_err(|error| Failure::Said(format!("{}: {error}", Name::from(file))))? {
+    if there.map_err(|error| Failure::Text(format!("{}: {error}", Name::from(file))))? {
         files.insert(0, file.to_path_buf());
     }
     Ok(files)
@@ -114,7 +114,7 @@ type Text = (PathBuf, String);
 
 fn texts(files: &[PathBuf]) -> Result<Vec<Text>, Failure> {
     let read = |path: &PathBuf| {
-        let said = |error| Failure::Said(format!("{}: {error}", Name::from(path.as_path())));
+        let said = |error| Failure::Text(format!("{}: {error}", Name::from(path.as_path())));
         Ok((path.clone(), fs::read_to_string(path).map_err(said)?))
     };
     files.iter().map(read).collect()
@@ -123,7 +123,7 @@ fn texts(files: &[PathBuf]) -> Result<Vec<Text>, Failure> {
 fn parse(texts: &[Text]) -> Result<Settings, Failure> {
     let mut settings = Settings::default();
     for (path, text) in texts {
-        settings.merge(file::parse(path, text).map_err(Failure::Said)?);
+        settings.merge(file::parse(path, text).map_err(Failure::Text)?);
     }
     Ok(settings)
 }
@@ -251,7 +251,7 @@ fn apply(
             true => "nothing has been applied".to_string(),
             false => format!("not as before: {}", lost.join(", ")),
         };
-        return Err(Failure::Said(format!("{failure}; {applied}")));
+        return Err(Failure::Text(format!("{failure}; {applied}")));
     }
     Ok(lines)
 }
@@ -270,7 +270,7 @@ fn check_gpus(settings: &Settings, count: usize) -> Result<(), Failure> {
     for (gpu, at) in knobs.chain(shares.filter(named)) {
         if gpu as usize >= count {
             let known = u32::try_from(count).ok();
-            return Err(Failure::Said(format!(
+            return Err(Failure::Text(format!(
                 "{at}: {}",
                 Error::NoGpu { gpu, known }
             )));
@@ -299,11 +299,11 @@ fn set_knobs(
         ..Default::default()
     };
     for (name, (value, at)) in &values {
-        let wrong = |why| Failure::Said(format!("{at}: {name} = {value}: {why}"));
+        let wrong = |why| Failure::Text(format!("{at}: {name} = {value}: {why}"));
         argument.set(name, value).map_err(wrong)?;
     }
     control.configure(&argument).map_err(|error| match error {
-        Error::Refused(refusal) => Failure::Said(format!("{last}: GPU {gpu}: {refusal}")),
+        Error::Refused(refusal) => Failure::Text(format!("{last}: GPU {gpu}: {refusal}")),
         other => other.into(),
     })?;
     let words: Vec<String> = values
@@ -340,7 +340,7 @@ fn set_shares(
                 Err(error) => {
                     let depends = matches!(&error, Error::Refused(refusal) if DEPENDENT.contains(&refusal.code));
                     let said = subject.explain(error, "loga set --list");
-                    let said = Failure::Said(format!("{}: {said}", entry.at));
+                    let said = Failure::Text(format!("{}: {said}", entry.at));
                     if !depends {
                         return Err(said);
                     }

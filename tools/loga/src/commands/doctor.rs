@@ -22,7 +22,7 @@ struct Line<'a> {
 ///
 /// # Errors
 ///
-/// [`Failure::Said`] if something is wrong, after everything was printed; [`Failure::Print`].
+/// [`Failure::Text`] if something is wrong, after everything was printed; [`Failure::Print`].
 pub fn run(
     arguments: &cli::Doctor,
     machine: &Machine,
@@ -42,8 +42,8 @@ pub fn run(
     let wrong = found.iter().filter(|one| one.state == State::Wrong).count();
     match wrong {
         0 => Ok(()),
-        1 => Err(Failure::Said("one thing is wrong".to_string())),
-        many => Err(Failure::Said(format!("{many} things are wrong"))),
+        1 => Err(Failure::Text("one thing is wrong".to_string())),
+        many => Err(Failure::Text(format!("{many} things are wrong"))),
     }
 }
 

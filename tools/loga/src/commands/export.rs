@@ -20,16 +20,16 @@ use std::path::Path;
 ///
 /// # Errors
 ///
-/// [`Failure::Said`]: no recording, or a damaged one, of which what is before the damage is
+/// [`Failure::Text`]: no recording, or a damaged one, of which what is before the damage is
 /// converted; the other file cannot be written. [`Failure::Print`].
 pub fn run(arguments: &cli::Export, out: &mut impl Write) -> Result<Option<String>, Failure> {
-    let mut reader = Reader::open(&arguments.file).map_err(Failure::Said)?;
+    let mut reader = Reader::open(&arguments.file).map_err(Failure::Text)?;
     let header = reader.text().to_vec();
     let done = match &arguments.out {
         None => write(&mut reader, &header, arguments.format, out)?,
         Some(path) => {
             let name = Name::from(path);
-            let failed = |error: io::Error| Failure::Said(format!("cannot write {name}: {error}"));
+            let failed = |error: io::Error| Failure::Text(format!("cannot write {name}: {error}"));
             refuse_itself(&arguments.file, path)?;
             let mut file = BufWriter::new(File::create(path).map_err(failed)?);
             write(&mut reader, &header, arguments.format, &mut file).map_err(failed)?
@@ -37,7 +37,7 @@ pub fn run(arguments: &cli::Export, out: &mut impl Write) -> Result<Option<Strin
     };
     match done.damage {
         None => Ok(done.note),
-        Some(damage) => Err(Failure::Said(format!(
+        Some(damage) => Err(Failure::Text(format!(
             "{damage}; only what is before it was exported"
         ))),
     }
@@ -50,7 +50,7 @@ pub(super) fn refuse_itself(from: &Path, to: &Path) -> Result<(), Failure> {
     };
     if one.is_file() && (one.dev(), one.ino()) == (other.dev(), other.ino()) {
         let line = format!("--out {} is the recording itself", Name::from(to));
-        return Err(Failure::Said(format!("{line}: name another file")));
+        return Err(Failure::Text(format!("{line}: name another file")));
     }
     Ok(())
 }

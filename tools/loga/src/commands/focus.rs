@@ -43,14 +43,14 @@ pub fn run(
     out: &mut impl Write,
 ) -> Result<(), Failure> {
     let user = match &arguments.user {
-        Some(user) => directory.given_user(user).map_err(Failure::Said)?.0,
+        Some(user) => directory.named_user(user).map_err(Failure::Text)?.0,
         None => caller(),
     };
-    let display = Display::open(arguments.display.as_deref()).map_err(Failure::Said)?;
+    let display = Display::open(arguments.display.as_deref()).map_err(Failure::Text)?;
     let mut focus = Focus::new(arguments, user);
     tell_idle(control, arguments.gpu, out)?;
     loop {
-        let lost = |error| Failure::Said(format!("the connection to the X server: {error}"));
+        let lost = |error| Failure::Text(format!("the connection to the X server: {error}"));
         let focused = display.focused_process().map_err(lost)?;
         focus.follow(control, focused, parent_of, out)?;
         out.flush()?;

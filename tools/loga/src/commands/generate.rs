@@ -17,7 +17,7 @@ const SHELLS: [Shell; 3] = [Shell::Bash, Shell::Zsh, Shell::Fish];
 ///
 /// # Errors
 ///
-/// [`Failure::Said`] if a file cannot be written.
+/// [`Failure::Text`] if a file cannot be written.
 pub fn run(arguments: &cli::Generate) -> Result<(), Failure> {
     let folder = &arguments.folder;
     let written = fs::create_dir_all(folder).and_then(|()| match arguments.what.as_str() {
@@ -25,7 +25,7 @@ pub fn run(arguments: &cli::Generate) -> Result<(), Failure> {
         _ => completions(folder),
     });
     let line = |error| format!("cannot write to {}: {error}", Name::from(folder));
-    written.map_err(|error| Failure::Said(line(error)))
+    written.map_err(|error| Failure::Text(line(error)))
 }
 
 fn manuals(folder: &Path) -> io::Result<()> {

@@ -63,7 +63,7 @@ pub enum Failure {
     /// The kernel module gave no answer.
     Device(Error),
     /// Another cause, in one line.
-    Said(String),
+    Text(String),
     /// What was to be printed could not be.
     Print(io::Error),
 }
@@ -72,7 +72,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failure::Device(error) => error.fmt(f),
-            Failure::Said(line) => f.write_str(line),
+            Failure::Text(line) => f.write_str(line),
             Failure::Print(error) => write!(f, "cannot print: {error}"),
         }
     }

@@ -15,9 +15,9 @@ use crate::names::{harmless, Name};
 use crate::placing::known::Used;
 use crate::placing::memory::Memory;
 use crate::placing::record;
-use crate::placing::record::Given;
+use crate::placing::record::CallerInput;
 use crate::placing::visible::{Devices, Environment};
-use crate::placing::{Place, Pool, Wish};
+use crate::placing::{Pool, PoolGpu, Wish};
 use crate::processes::Processes;
 use crate::replace::{replace, New};
 use crate::table::fit::grid_within;
@@ -101,25 +101,25 @@ pub fn run(
     out: &mut impl Sheet,
 ) -> Result<(), Failure> {
     let weight = arguments.weight.map_or(Ok(Weight::DEFAULT), Weight::new);
-    let weight = weight.map_err(|error| Failure::Said(error.to_string()))?;
+    let weight = weight.map_err(|error| Failure::Text(error.to_string()))?;
     let policy = Some(arguments.policy.as_str());
     let wish = Wish::new(policy, arguments.count, &arguments.asked, weight);
-    let mut wish = wish.map_err(Failure::Said)?;
+    let mut wish = wish.map_err(Failure::Text)?;
     let snapshots = control.all()?;
     let processes = Processes::below(&environment.proc);
     let devices = Devices::new(&snapshots, &environment.proc);
     let asked = devices.resolved(&arguments.asked);
     let arguments = &cli::Place {
-        asked: asked.map_err(Failure::Said)?,
+        asked: asked.map_err(Failure::Text)?,
         ..arguments.clone()
     };
     let asked = &arguments.asked;
     if let Some(pid) = arguments.explain {
         return explain::run(arguments, &snapshots, pid, &wish, &processes, out);
     }
-    let visible = devices.allowed(environment).map_err(Failure::Said)?;
+    let visible = devices.allowed(environment).map_err(Failure::Text)?;
     let pool = Pool::new(&snapshots, asked, visible.as_deref());
-    let mut pool = pool.map_err(Failure::Said)?;
+    let mut pool = pool.map_err(Failure::Text)?;
     for (place, snapshot) in pool.places.iter_mut().zip(&snapshots) {
         place.mps_servers = processes.servers(snapshot);
     }
@@ -127,7 +127,7 @@ pub fn run(
     pool.note_memory(&memory, asked.memory);
     wish.heard = heard(arguments, environment)?;
     if let Some(path) = &arguments.snapshot {
-        let given = Given {
+        let given = CallerInput {
             asked,
             visible: visible.as_deref(),
             memory: &memory,
@@ -145,7 +145,7 @@ pub fn run(
     } else {
         print(&choice, out)?;
     }
-    chosen.map(|_| ()).map_err(Failure::Said)
+    chosen.map(|_| ()).map_err(Failure::Text)
 }
 
 /// Writes what the choice is made from.
@@ -153,9 +153,9 @@ fn write_snapshot(
     path: &Path,
     snapshots: &[Snapshot],
     wish: &Wish,
-    given: Given<'_>,
+    given: CallerInput<'_>,
 ) -> Result<(), Failure> {
-    let failed = |reason: String| Failure::Said(format!("{}: {reason}", Name::from(path)));
+    let failed = |reason: String| Failure::Text(format!("{}: {reason}", Name::from(path)));
     let text = record::text(snapshots, wish, given).map_err(failed)?;
     let new = New {
         ending: ".new",
@@ -173,7 +173,7 @@ fn heard(arguments: &cli::Place, environment: &Environment) -> Result<Heard, Fai
             let exe = ask::executable(program, environment.path.as_deref());
             let program = Name::from(program.as_os_str());
             let line = || format!("there is no program {program}: want one that can be run");
-            Some(exe.ok_or_else(|| Failure::Said(line()))?)
+            Some(exe.ok_or_else(|| Failure::Text(line()))?)
         }
         None if name.is_empty() => return Ok(Heard::NotAsked),
         None => None,
@@ -183,7 +183,7 @@ fn heard(arguments: &cli::Place, environment: &Environment) -> Result<Heard, Fai
 
 fn describe(pool: &Pool, wish: &Wish, chosen: &[u32]) -> Choice {
     let decides = wish.decided_by();
-    let line = |place: &Place, cost: Option<(u64, u64)>, terms: Option<[u64; 2]>| Line {
+    let line = |place: &PoolGpu, cost: Option<(u64, u64)>, terms: Option<[u64; 2]>| Line {
         gpu: place.gpu,
         pci: place.pci.clone(),
         why_not: place.closed.map(|why| why.to_string()),

@@ -65,7 +65,7 @@ pub fn run(
         };
         for (name, value) in &knobs.given {
             let set = argument.set(name, value);
-            set.map_err(|cause| Failure::Said(format!("{name}={value}: {cause}")))?;
+            set.map_err(|cause| Failure::Text(format!("{name}={value}: {cause}")))?;
         }
         control.configure(&argument)?;
     }
@@ -209,11 +209,11 @@ mod tests {
         assert_eq!(lines[1]["policy"], "none");
         let wanted = fake.configured.get().expect("configured");
         assert_eq!(wanted.gpu, 1);
-        assert_eq!(given(&wanted), ["policy=none"]);
+        assert_eq!(requested(&wanted), ["policy=none"]);
     }
 
     /// The knobs that were given, in the words of a user.
-    fn given(wanted: &uapi::Configure) -> Vec<String> {
+    fn requested(wanted: &uapi::Configure) -> Vec<String> {
         let values = KNOBS.iter().zip(wanted.values).enumerate();
         let given = values.filter(|(at, _)| wanted.mask & (1 << at) != 0);
         given
@@ -229,7 +229,7 @@ mod tests {
         let wanted = fake.configured.get().expect("configured");
         assert_eq!(wanted.gpu, uapi::ALL_GPUS);
         assert_eq!(
-            given(&wanted),
+            requested(&wanted),
             ["enforce=1", "poll_ms=3", "group_by=cgroup", "scale=active"]
         );
     }
@@ -241,7 +241,10 @@ mod tests {
             let option = knob.name.replace('_', "-");
             policy(&fake, &format!("set --{option} {}", knob.default)).expect("set");
             let wanted = fake.configured.get().expect("configured");
-            assert_eq!(given(&wanted), [format!("{}={}", knob.name, knob.default)]);
+            assert_eq!(
+                requested(&wanted),
+                [format!("{}={}", knob.name, knob.default)]
+            );
         }
     }
 

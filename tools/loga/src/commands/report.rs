@@ -17,10 +17,10 @@ use std::fs;
 ///
 /// # Errors
 ///
-/// [`Failure::Said`]: no recording, a damaged one, of which the page shows what is before the
+/// [`Failure::Text`]: no recording, a damaged one, of which the page shows what is before the
 /// damage, or the page cannot be written.
 pub fn run(arguments: &cli::Report) -> Result<Option<String>, Failure> {
-    let open = || Reader::open(&arguments.file).map_err(Failure::Said);
+    let open = || Reader::open(&arguments.file).map_err(Failure::Text);
     refuse_itself(&arguments.file, &arguments.out)?;
     let mut reader = open()?;
     let summary = Summary::of(&mut reader);
@@ -28,13 +28,13 @@ pub fn run(arguments: &cli::Report) -> Result<Option<String>, Failure> {
     let name = Name::from(&arguments.file);
     let failed = |error: &dyn std::fmt::Display| {
         let out = Name::from(&arguments.out);
-        Failure::Said(format!("cannot write {out}: {error}"))
+        Failure::Text(format!("cannot write {out}: {error}"))
     };
     let page = page(&name, &summary, &columns).map_err(|error| failed(&error))?;
     fs::write(&arguments.out, page).map_err(|error| failed(&error))?;
     match summary.damage {
         None => Ok(summary.note),
-        Some(damage) => Err(Failure::Said(format!(
+        Some(damage) => Err(Failure::Text(format!(
             "{damage}; the page shows only what is before it"
         ))),
     }

@@ -181,7 +181,7 @@ fn wanted(arguments: &cli::Reserve) -> Result<uapi::SetSpec, Failure> {
         spec.flags = if arguments.soft { uapi::SPEC_SOFT } else { 0 };
     } else if !arguments.clear && arguments.prio.is_none() && arguments.mode.is_none() {
         let line = "nothing to set: want --capacity-us and --period-us, --prio or --mode";
-        return Err(Failure::Said(line.to_string()));
+        return Err(Failure::Text(line.to_string()));
     }
     Ok(uapi::SetSpec {
         gpu: arguments.gpu.unwrap_or(uapi::ALL_GPUS),

@@ -25,7 +25,7 @@ use std::process::Command;
 pub const NOT_STARTED: u8 = 125;
 
 /// Variables for the command, with their values.
-type Told = Vec<(&'static str, String)>;
+type Variables = Vec<(&'static str, String)>;
 
 /// Chooses a GPU if that is wanted, sets for this process, then lets `start` put the command in its
 /// place, which only returns if that failed. Returns the exit status and why.
@@ -37,7 +37,7 @@ pub fn run(
 ) -> (u8, Failure) {
     let [program, rest @ ..] = arguments.command.as_slice() else {
         let line = "want a command to run".to_string();
-        return (NOT_STARTED, Failure::Said(line));
+        return (NOT_STARTED, Failure::Text(line));
     };
     // The agent learns which program this process becomes, also if no GPU is chosen.
     let exe = ask::executable(program, environment.path.as_deref());
@@ -53,7 +53,7 @@ pub fn run(
         _ => 126,
     };
     let line = format!("cannot run {}: {error}", Name::from(program.as_os_str()));
-    (status, Failure::Said(line))
+    (status, Failure::Text(line))
 }
 
 /// What comes before the command. Returns what to tell it.
@@ -62,17 +62,17 @@ fn prepare(
     control: &Control<impl Calls>,
     environment: &Environment,
     heard: Heard,
-) -> Result<Told, Failure> {
+) -> Result<Variables, Failure> {
     let chooses = matches!(arguments.gpu, Some(OnGpu::Auto(_)));
-    if !chooses && (arguments.place.is_some() || arguments.asked.is_given()) {
+    if !chooses && (arguments.place.is_some() || arguments.asked.is_set()) {
         let line =
             "--place, --among, --speeds, --want, --command-us and --memory are for --gpu auto";
-        return Err(Failure::Said(line.to_string()));
+        return Err(Failure::Text(line.to_string()));
     }
     match &arguments.gpu {
         None if arguments.confine => {
             let line = "--confine wants --gpu N or --gpu auto: the GPUs that it leaves";
-            Err(Failure::Said(line.to_string()))
+            Err(Failure::Text(line.to_string()))
         }
         None => {
             set_on(control, &set::change(&arguments.change)?, uapi::ALL_GPUS)?;
@@ -80,19 +80,19 @@ fn prepare(
         }
         Some(OnGpu::Named(name)) => {
             let devices = Devices::new(&control.all()?, &environment.proc);
-            let gpu = devices.index(name).map_err(Failure::Said)?;
+            let gpu = devices.index(name).map_err(Failure::Text)?;
             // For the error that says which GPUs there are.
             control.snapshot(gpu)?;
-            let allowed = devices.allowed(environment).map_err(Failure::Said)?;
+            let allowed = devices.allowed(environment).map_err(Failure::Text)?;
             if allowed.is_some_and(|allowed| !allowed.contains(&gpu)) {
                 let line = format!("CUDA_VISIBLE_DEVICES does not allow GPU {gpu}");
-                return Err(Failure::Said(line));
+                return Err(Failure::Text(line));
             }
             settle(arguments, control, &[gpu])?;
             Ok(tell(arguments, devices, &[gpu]))
         }
         Some(OnGpu::Auto(count)) => {
-            let mut wish = wish(arguments, *count).map_err(Failure::Said)?;
+            let mut wish = wish(arguments, *count).map_err(Failure::Text)?;
             wish.heard = heard;
             let read = || Ok(control.all()?);
             let call = |wanted: &uapi::Claim| control.claim(wanted);
@@ -121,10 +121,10 @@ fn wish(arguments: &cli::Run, count: u32) -> Result<Wish, String> {
 }
 
 /// What tells the program its GPUs: CUDA does not count those that `--confine` keeps from it.
-fn tell(arguments: &cli::Run, devices: Devices, gpus: &[u32]) -> Told {
+fn tell(arguments: &cli::Run, devices: Devices, gpus: &[u32]) -> Variables {
     match arguments.confine {
-        true => devices.only(gpus).told(gpus),
-        false => devices.told(gpus),
+        true => devices.only(gpus).variables(gpus),
+        false => devices.variables(gpus),
     }
 }
 
@@ -134,7 +134,7 @@ fn settle(
     control: &Control<impl Calls>,
     gpus: &[u32],
 ) -> Result<(), Failure> {
-    set_given(&arguments.change, control, gpus)?;
+    set_requested(&arguments.change, control, gpus)?;
     if arguments.confine {
         confine::enter(control, gpus, &confine::own()?)?;
     }
@@ -142,12 +142,12 @@ fn settle(
 }
 
 /// Sets for this process what is given, on each of these GPUs.
-fn set_given(
+fn set_requested(
     change: &cli::Change,
     control: &Control<impl Calls>,
     gpus: &[u32],
 ) -> Result<(), Failure> {
-    if let Some(change) = set::given(change) {
+    if let Some(change) = set::requested(change) {
         for gpu in gpus {
             set_on(control, &change, *gpu)?;
         }

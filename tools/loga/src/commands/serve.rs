@@ -46,7 +46,7 @@ pub fn run<C: Calls>(
     if let Some(path) = &arguments.textfile {
         return file(path, &mut sampler, &open);
     }
-    let failed = |error| Failure::Said(format!("cannot listen on {}: {error}", arguments.listen));
+    let failed = |error| Failure::Text(format!("cannot listen on {}: {error}", arguments.listen));
     let server = Server::bind(&arguments.listen).map_err(failed)?;
     match &server.address {
         Address::Tcp(_) => writeln!(out, "{}{PATH}", server.address)?,
@@ -96,13 +96,13 @@ fn keeper<C: Calls>(
             "--history: {} is no folder: make it, closed to other users",
             Name::from(folder)
         );
-        return Err(Failure::Said(line));
+        return Err(Failure::Text(line));
     }
     let (keeper, said) = Keeper::new(folder, Path::new("/proc"));
     tell(said, out);
     let socket = &arguments.history_socket;
     history::server::start(socket, keeper.answers()).map_err(|error| {
-        Failure::Said(format!("cannot listen on {}: {error}", Name::from(socket)))
+        Failure::Text(format!("cannot listen on {}: {error}", Name::from(socket)))
     })?;
     Ok(Some(keeper))
 }
@@ -137,7 +137,7 @@ fn file<C: Calls>(
     open: &impl Fn() -> Result<Control<C>, Error>,
 ) -> Result<(), Failure> {
     let failed = |error: &dyn std::fmt::Display| {
-        Failure::Said(format!("cannot write {}: {error}", Name::from(path)))
+        Failure::Text(format!("cannot write {}: {error}", Name::from(path)))
     };
     let read = sampler.tick(open);
     let text = sampler
@@ -153,7 +153,7 @@ fn file<C: Calls>(
     replace(path, &new, text.as_bytes()).map_err(|error| failed(&error))?;
     match sampler.answered() {
         true => Ok(()),
-        false => Err(Failure::Said(read.unwrap_or_default())),
+        false => Err(Failure::Text(read.unwrap_or_default())),
     }
 }
 

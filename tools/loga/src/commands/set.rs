@@ -82,7 +82,7 @@ fn is_enforced(gpu: Option<u32>, control: &Control<impl Calls>) -> Result<bool, 
 
 /// What is to be set.
 fn asked(arguments: &cli::Set) -> Result<uapi::SetShare, Failure> {
-    let given = given(&arguments.change);
+    let given = requested(&arguments.change);
     let Some(access) = &arguments.access else {
         return given.ok_or_else(|| nothing("--weight, --limit, --class, --target or --access"));
     };
@@ -96,20 +96,20 @@ fn asked(arguments: &cli::Set) -> Result<uapi::SetShare, Failure> {
 }
 
 fn nothing(wanted: &str) -> Failure {
-    Failure::Said(format!("nothing to set: want {wanted}"))
+    Failure::Text(format!("nothing to set: want {wanted}"))
 }
 
 /// The fields that are given.
 ///
 /// # Errors
 ///
-/// [`Failure::Said`] if there are none.
+/// [`Failure::Text`] if there are none.
 pub(super) fn change(wanted: &cli::Change) -> Result<uapi::SetShare, Failure> {
-    given(wanted).ok_or_else(|| nothing("--weight, --limit, --class or --target"))
+    requested(wanted).ok_or_else(|| nothing("--weight, --limit, --class or --target"))
 }
 
 /// The fields that are given; nothing if there are none.
-pub(super) fn given(wanted: &cli::Change) -> Option<uapi::SetShare> {
+pub(super) fn requested(wanted: &cli::Change) -> Option<uapi::SetShare> {
     let mut argument = uapi::SetShare {
         action: uapi::ACTION_SET,
         ..Default::default()

@@ -106,9 +106,9 @@ pub fn checked(text: &str) -> Result<usize, String> {
 
 fn read(path: &Path) -> Result<Vec<Entry>, Failure> {
     let said =
-        |error: &dyn std::fmt::Display| Failure::Said(format!("{}: {error}", Name::from(path)));
+        |error: &dyn std::fmt::Display| Failure::Text(format!("{}: {error}", Name::from(path)));
     let text = std::fs::read_to_string(path).map_err(|error| said(&error))?;
-    file::parse(&text).map_err(|error| Failure::Said(format!("{}:{error}", Name::from(path))))
+    file::parse(&text).map_err(|error| Failure::Text(format!("{}:{error}", Name::from(path))))
 }
 
 /// An entry, by its position, and a subject that it selects.
@@ -122,7 +122,7 @@ fn select(
 ) -> Result<Vec<Selected>, Failure> {
     let mut selected: Vec<Selected> = Vec::new();
     for (at, entry) in entries.iter().enumerate() {
-        let wrong = |why| Failure::Said(format!("line {}: {why}", entry.line));
+        let wrong = |why| Failure::Text(format!("line {}: {why}", entry.line));
         let (kind, id, name) = match &entry.selector {
             Selector::User(user) => {
                 let id = directory.user_id(user).map(u64::from);
@@ -168,7 +168,7 @@ fn apply(
             restore(control, &before, &selected[..done]);
             let line = entries[*at].line;
             let why = subject.explain(error, "loga reserve --list");
-            return Err(Failure::Said(format!(
+            return Err(Failure::Text(format!(
                 "{}:{line}: {why}; nothing has been set",
                 Name::from(arguments.file.as_path())
             )));
@@ -208,7 +208,7 @@ fn unmatched(
         true => "nothing has been set",
         false => "the other lines are set",
     };
-    Err(Failure::Said(format!(
+    Err(Failure::Text(format!(
         "{}: {}; {rest}",
         Name::from(arguments.file.as_path()),
         lines.join(", ")

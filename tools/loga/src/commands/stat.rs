@@ -88,7 +88,7 @@ fn print(
     for (i, snapshot) in now.iter().enumerate() {
         let stat = Stat::new(snapshot, before.get(i)).seen_with(processes, snapshot);
         if json {
-            print_json(out, &stat.told()?)?;
+            print_json(out, &stat.to_json()?)?;
         } else {
             let shown = table::render_with(&stat, None, width(terminal));
             writeln!(out, "{shown}")?;

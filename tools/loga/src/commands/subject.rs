@@ -42,18 +42,18 @@ impl Subject {
     ///
     /// # Errors
     ///
-    /// [`Failure::Said`] if there is none.
+    /// [`Failure::Text`] if there is none.
     pub(super) fn find(whom: &Whom, directory: &Directory) -> Result<Self, Failure> {
-        let said = Failure::Said;
+        let said = Failure::Text;
         match (&whom.pid, &whom.user, &whom.cgroup) {
             (Some(pid), _, _) => Ok(Self::process(*pid)),
             (_, Some(user), _) => {
-                let (uid, name) = directory.given_user(user).map_err(said)?;
+                let (uid, name) = directory.named_user(user).map_err(said)?;
                 let (kind, id) = (uapi::SUBJECT_USER, uid.into());
                 Ok(Subject { kind, id, name })
             }
             (_, _, Some(cgroup)) => {
-                let (id, name) = directory.given_cgroup(cgroup).map_err(said)?;
+                let (id, name) = directory.named_cgroup(cgroup).map_err(said)?;
                 let kind = uapi::SUBJECT_CGROUP;
                 Ok(Subject { kind, id, name })
             }
@@ -86,7 +86,7 @@ impl Subject {
     /// Adds the subject to a refusal. `list` is the command that shows what is set.
     pub(super) fn explain(&self, error: Error, list: &str) -> Failure {
         match error {
-            Error::Refused(refusal) => Failure::Said(match refusal.code {
+            Error::Refused(refusal) => Failure::Text(match refusal.code {
                 uapi::REFUSED_UNKNOWN_SUBJECT => {
                     format!("there is no {self}: want one that exists and that you can see")
                 }

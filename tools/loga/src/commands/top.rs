@@ -43,16 +43,16 @@ pub fn run(
     }
     let Some(terminal) = terminal else {
         let line = format!("no terminal to draw on: use {INSTEAD}");
-        return Err(Failure::Said(line));
+        return Err(Failure::Text(line));
     };
     if !terminal.addressable {
         let kind = std::env::var("TERM").unwrap_or_default();
         let line = format!("cannot draw on this terminal (TERM={kind}): use {INSTEAD}");
-        return Err(Failure::Said(line));
+        return Err(Failure::Text(line));
     }
     // Whatever is wrong is said before the screen is taken over.
     control.chosen(arguments.gpu)?;
-    let app = App::new(directory, arguments.interval).on(terminal.look);
+    let app = App::new(directory, arguments.interval).on(terminal.capabilities);
     let mut screen = Screen::take_over()?;
     let mut picture = ratatui::Terminal::new(Output::default())?;
     let wait = |timeout| screen.wait(timeout);
@@ -84,7 +84,7 @@ fn follow(
             } else {
                 wait
             };
-            let said = |error| Failure::Said(format!("cannot read keys: {error}"));
+            let said = |error| Failure::Text(format!("cannot read keys: {error}"));
             match wait_for_keys(wait).map_err(said)? {
                 Happened::Nothing => {}
                 Happened::Key(key) => app.key(key),

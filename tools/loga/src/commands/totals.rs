@@ -71,7 +71,7 @@ pub fn run(
         .within
         .iter()
         .map(|name| directory.cgroup_id(name));
-    let asked: Vec<u64> = asked.collect::<Result<_, _>>().map_err(Failure::Said)?;
+    let asked: Vec<u64> = asked.collect::<Result<_, _>>().map_err(Failure::Text)?;
     let (kind, by) = match (arguments.by.as_str(), asked.is_empty()) {
         ("user", true) => (uapi::SUBJECT_USER, "user"),
         _ => (uapi::SUBJECT_CGROUP, "cgroup"),

@@ -41,7 +41,7 @@ pub(super) struct Around {
 
 impl Around {
     /// Looks.
-    pub(super) fn look() -> Self {
+    pub(super) fn inspect() -> Self {
         let path = Path::new(uapi::DEVICE_PATH);
         let flags = statvfs(path).map(|system| system.flags());
         Self {

@@ -229,22 +229,22 @@ fn cgroup_of_any_name_is_found_as_it_is_and_as_it_is_printed() {
         let id = fs::metadata(&path).expect("a folder").ino();
         let below = Name::from([b"/", name].concat());
         assert_eq!(directory.cgroup_id(&below), Ok(id));
-        assert_eq!(directory.given_cgroup(&below), Ok((id, below.clone())));
+        assert_eq!(directory.named_cgroup(&below), Ok((id, below.clone())));
         assert_eq!(directory.cgroup_paths()[&id], below);
         if !printed.is_empty() {
             assert_eq!(below.to_string(), printed);
         }
         let quoted = below.to_string().into();
-        assert_eq!(directory.given_cgroup(&quoted), Ok((id, below)));
+        assert_eq!(directory.named_cgroup(&quoted), Ok((id, below)));
     }
     // One whose name is the printed form of another one goes before that.
     let quoted = Name::from("\"/caf\\xe9\"");
     let path = root.path().join("\"/caf\\xe9\"");
     fs::create_dir_all(&path).expect("folders");
     let id = fs::metadata(&path).expect("a folder").ino();
-    assert_eq!(directory.given_cgroup(&quoted), Ok((id, quoted)));
+    assert_eq!(directory.named_cgroup(&quoted), Ok((id, quoted)));
     let said = directory
-        .given_cgroup(&Name::from("a\u{1b}b"))
+        .named_cgroup(&Name::from("a\u{1b}b"))
         .expect_err("none");
     assert!(
         said.starts_with("there is no cgroup '\"a\\x1bb\"': "),

@@ -103,17 +103,19 @@ pub(super) fn terminal(machine: &Machine) -> Vec<Finding> {
     }
     let terminal = Terminal::in_environment(|name| machine.variable(name).map(str::to_string));
     let kind = machine.variable("TERM").unwrap_or("unknown");
-    vec![match (terminal.addressable, terminal.look.unicode) {
-        (false, _) => Finding::note(
-            "terminal",
-            "it cannot move the cursor (TERM is dumb or not set)",
-            "loga stat --watch 1 instead of loga top",
-        ),
-        (true, true) => Finding::fine("terminal", format!("{kind}, UTF-8")),
-        (true, false) => Finding::note(
-            "terminal",
-            format!("{kind}, without UTF-8: bars are of ASCII"),
-            "export LC_ALL=C.UTF-8",
-        ),
-    }]
+    vec![
+        match (terminal.addressable, terminal.capabilities.unicode) {
+            (false, _) => Finding::note(
+                "terminal",
+                "it cannot move the cursor (TERM is dumb or not set)",
+                "loga stat --watch 1 instead of loga top",
+            ),
+            (true, true) => Finding::fine("terminal", format!("{kind}, UTF-8")),
+            (true, false) => Finding::note(
+                "terminal",
+                format!("{kind}, without UTF-8: bars are of ASCII"),
+                "export LC_ALL=C.UTF-8",
+            ),
+        },
+    ]
 }

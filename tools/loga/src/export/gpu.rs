@@ -54,11 +54,11 @@ pub fn rows(snapshot: &Snapshot, processes: &Processes, gpu: &Labels, rows: &mut
     rows.count(Id::Decisions, gpu, info.decisions);
     rows.count(Id::Switches, gpu, info.switches);
     rows.count(Id::ClaimsSeen, gpu, info.claims_seen);
-    turns(info, gpu, rows);
+    submissions(info, gpu, rows);
 }
 
 /// For what clients waited, and which deadlines were missed, while submissions were decided on.
-fn turns(info: &uapi::Gpu, gpu: &Labels, rows: &mut Rows) {
+fn submissions(info: &uapi::Gpu, gpu: &Labels, rows: &mut Rows) {
     let with = |name: &'static str, value: &str| -> Labels {
         let own = [(name, value.to_string())];
         gpu.iter().cloned().chain(own).collect()

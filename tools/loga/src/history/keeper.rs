@@ -5,7 +5,7 @@
 
 use super::ask::{exe, Answer, Question, Running, VERSION};
 use super::file;
-use super::runs::{Ended, Program, Watch, EVENTS};
+use super::runs::{Ended, Program, RunTracker, EVENTS};
 use super::table::History;
 use crate::control::{Calls, Control};
 use crate::error::Error;
@@ -55,7 +55,7 @@ struct Started {
 #[derive(Debug, Default)]
 struct State {
     history: History,
-    watch: Watch,
+    watch: RunTracker,
     started: BTreeMap<i32, Started>,
     changed: bool,
 }

@@ -18,7 +18,7 @@ use loga::uapi;
 use loga::uapi::Event;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Kinds of events that [`Watch::event`] takes.
+/// Kinds of events that [`RunTracker::event`] takes.
 pub const EVENTS: u64 =
     1 << uapi::EVENT_APPEARED | 1 << uapi::EVENT_THROTTLED | 1 << uapi::EVENT_EXITED;
 
@@ -62,7 +62,7 @@ struct Live {
 
 /// The clients of all GPUs.
 #[derive(Clone, Debug, Default)]
-pub struct Watch {
+pub struct RunTracker {
     gpus: BTreeMap<u32, Gpu>,
     live: BTreeMap<(u32, u64), Live>,
     /// Number of the next event.
@@ -71,7 +71,7 @@ pub struct Watch {
     lost: bool,
 }
 
-impl Watch {
+impl RunTracker {
     /// An event. `program` says what a process of a user runs.
     pub fn event(
         &mut self,

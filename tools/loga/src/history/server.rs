@@ -58,9 +58,9 @@ pub fn start(path: &Path, answers: Answers) -> io::Result<()> {
 }
 
 /// A user that is answered.
-struct Turn(Busy, u32);
+struct UserGuard(Busy, u32);
 
-impl Turn {
+impl UserGuard {
     /// Nothing if the user is answered already, or too many are.
     fn of(busy: &Busy, uid: u32) -> Option<Self> {
         let mut users = busy.lock().unwrap_or_else(PoisonError::into_inner);
@@ -69,7 +69,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for UserGuard {
     fn drop(&mut self) {
         let mut users = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         users.remove(&self.1);
@@ -82,7 +82,7 @@ fn take(stream: UnixStream, busy: &Busy, answers: &Answers) -> io::Result<()> {
         pid: credentials.pid(),
         uid: credentials.uid(),
     };
-    let Some(turn) = Turn::of(busy, peer.uid) else {
+    let Some(turn) = UserGuard::of(busy, peer.uid) else {
         // The client sees that it is hung up on, and tries again.
         return Ok(());
     };

@@ -6,7 +6,7 @@
 //! make its history say anything. As soon as the program is a client, what it wants by measurement
 //! counts, and of its claim what is left: nothing that was learned counts beside it.
 
-use super::{Place, Pool, Wish};
+use super::{Pool, PoolGpu, Wish};
 use crate::control::Snapshot;
 use crate::history::ask::{Answer, Heard};
 use crate::history::record::{OnModel, Record, RUNS};
@@ -180,8 +180,8 @@ impl Without {
 
 /// Corrects speeds by the GPU time that the program took on each model: half the time is twice the
 /// speed. GPUs whose models it is not known on stay as they are.
-fn correct(places: &mut [Place], record: &Record) -> bool {
-    let known = |place: &Place| record.on(place.chip)?.gpu.known().filter(|time| *time > 0);
+fn correct(places: &mut [PoolGpu], record: &Record) -> bool {
+    let known = |place: &PoolGpu| record.on(place.chip)?.gpu.known().filter(|time| *time > 0);
     let times: Vec<Option<u64>> = places.iter().map(known).collect();
     let Some(least) = times.iter().flatten().copied().min() else {
         return false;

@@ -45,7 +45,7 @@ pub enum Closed {
     /// The environment of the caller does not allow it.
     NotVisible,
     /// The program is there already.
-    Taken,
+    Occupied,
     /// So many MiB are free, fewer than the program needs.
     Memory(u64),
 }
@@ -56,7 +56,7 @@ impl fmt::Display for Closed {
             Closed::Lost => f.write_str("lost"),
             Closed::NotAmong => f.write_str("not in --among"),
             Closed::NotVisible => f.write_str("not in CUDA_VISIBLE_DEVICES"),
-            Closed::Taken => f.write_str("where it is"),
+            Closed::Occupied => f.write_str("where it is"),
             Closed::Memory(free) => write!(f, "only {free} MiB free"),
         }
     }
@@ -135,7 +135,7 @@ impl Wish {
 
 /// One GPU, with what decides about it.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct PoolGpu {
     /// Its index.
     pub gpu: u32,
     /// Where it sits.
@@ -168,7 +168,7 @@ pub struct Place {
 #[derive(Clone, Debug)]
 pub struct Pool {
     /// By index.
-    pub places: Vec<Place>,
+    pub places: Vec<PoolGpu>,
     /// The GPU whose turn was last.
     last: Option<usize>,
 }
@@ -204,7 +204,7 @@ impl Pool {
         let places = snapshots.iter().zip(speeds).map(|(snapshot, speed)| {
             let info = &snapshot.info;
             let load = load::of(snapshot);
-            Place {
+            PoolGpu {
                 gpu: snapshot.gpu,
                 pci: names::pci(info.pci_domain, info.pci_bdf),
                 chip: info.chipset,
@@ -228,7 +228,7 @@ impl Pool {
 
     /// As [`placement`] wants them.
     pub fn gpus(&self) -> Vec<Gpu<'_>> {
-        let gpu = |place: &'_ Place| Gpu {
+        let gpu = |place: &'_ PoolGpu| Gpu {
             open: place.closed.is_none(),
             local: true,
             speed: place.speed,
@@ -270,7 +270,7 @@ impl Pool {
         };
         let without = wish.without.as_ref();
         let without = without.map(|one| (self.gpus_without(one), one.newcomer()));
-        let price = |(at, place): (usize, &Place)| {
+        let price = |(at, place): (usize, &PoolGpu)| {
             let mut cost = of(&gpus, at, &wish.newcomer)?;
             if let Some((gpus, newcomer)) = &without {
                 cost.0 = known::near(cost.0, of(gpus, at, newcomer)?.0);

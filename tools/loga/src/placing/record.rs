@@ -90,7 +90,7 @@ struct Client {
 
 /// What the caller gave and what its environment says.
 #[derive(Clone, Copy, Debug)]
-pub struct Given<'a> {
+pub struct CallerInput<'a> {
     /// Its arguments.
     pub asked: &'a cli::Asked,
     /// The GPUs that its environment allows, if it says so.
@@ -105,7 +105,7 @@ pub struct Given<'a> {
 /// # Errors
 ///
 /// A figure is too large to be written.
-pub fn text(snapshots: &[Snapshot], wish: &Wish, given: Given<'_>) -> Result<String, String> {
+pub fn text(snapshots: &[Snapshot], wish: &Wish, given: CallerInput<'_>) -> Result<String, String> {
     let asked = given.asked;
     let answer = match &wish.heard {
         Heard::Answer(answer) => Some(answer.as_ref()),

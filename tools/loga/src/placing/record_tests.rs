@@ -217,7 +217,7 @@ impl Case {
     }
 
     fn text(&self) -> String {
-        let given = Given {
+        let given = CallerInput {
             asked: &self.asked,
             visible: self.visible.as_deref(),
             memory: &self.memory,

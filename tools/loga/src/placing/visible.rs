@@ -259,7 +259,7 @@ impl Devices {
 
     /// The variables that make a program see these GPUs only, in this order: by UUID if all are
     /// known, else by position.
-    pub fn told(&self, chosen: &[u32]) -> Vec<(&'static str, String)> {
+    pub fn variables(&self, chosen: &[u32]) -> Vec<(&'static str, String)> {
         let find = |gpu: &u32| {
             (0usize..)
                 .zip(&self.0)

@@ -157,35 +157,35 @@ fn gpu_that_loga_does_not_manage_has_a_position_and_is_not_allowed() {
     // The driver's descriptions are gone, that of GPU 1 not.
     fs::remove_dir_all(proc.path().join(DRIVER).join(names::pci(0, 0x1000))).expect("removed");
     let devices = Devices::new(&snapshots(&[0x10, 0x20]), proc.path());
-    let told = devices.told(&[0]);
+    let told = devices.variables(&[0]);
     assert_eq!(told[1], (VISIBLE, "1".to_string()));
 }
 
 #[test]
 fn gpus_that_a_program_cannot_open_have_no_position() {
     let unknown = [UNKNOWN, UUIDS[1], UUIDS[2]];
-    let told = three(unknown).only(&[1, 0]).told(&[1, 0]);
+    let told = three(unknown).only(&[1, 0]).variables(&[1, 0]);
     assert_eq!(told[1], (VISIBLE, "1,0".to_string()));
     assert_eq!(
-        three(unknown).only(&[1]).told(&[1])[0],
+        three(unknown).only(&[1]).variables(&[1])[0],
         (VISIBLE, UUIDS[1].to_string())
     );
     assert_eq!(
-        three(unknown).only(&[0]).told(&[0])[1],
+        three(unknown).only(&[0]).variables(&[0])[1],
         (VISIBLE, "0".to_string())
     );
 }
 
 #[test]
 fn program_is_told_uuids_if_all_are_known() {
-    let told = three(UUIDS).told(&[2, 0]);
+    let told = three(UUIDS).variables(&[2, 0]);
     let uuids = format!("{},{}", UUIDS[2], UUIDS[0]);
     assert_eq!(told, [(VISIBLE, uuids), (LOGA_GPU, "2".to_string())]);
 }
 
 #[test]
 fn program_is_told_positions_if_a_uuid_is_unknown() {
-    let told = three([UNKNOWN, UUIDS[1], UUIDS[2]]).told(&[1, 0]);
+    let told = three([UNKNOWN, UUIDS[1], UUIDS[2]]).variables(&[1, 0]);
     let right = [
         (ORDER, BY_BUS.to_string()),
         (VISIBLE, "2,1".to_string()),
@@ -193,9 +193,9 @@ fn program_is_told_positions_if_a_uuid_is_unknown() {
     ];
     assert_eq!(told, right);
     // The unknown one is not among those chosen.
-    let told = three([UNKNOWN, UUIDS[1], UUIDS[2]]).told(&[1]);
+    let told = three([UNKNOWN, UUIDS[1], UUIDS[2]]).variables(&[1]);
     assert_eq!(told[0], (VISIBLE, UUIDS[1].to_string()));
-    let told = Devices::new(&snapshots(&[7]), Path::new("/nowhere")).told(&[0]);
+    let told = Devices::new(&snapshots(&[7]), Path::new("/nowhere")).variables(&[0]);
     assert_eq!(told[1], (VISIBLE, "0".to_string()));
 }
 

@@ -142,7 +142,7 @@ impl Before {
             }
         };
         let got: Vec<Amounts> = now.iter().map(got).collect();
-        let line = |(client, got)| told(client, got, owners);
+        let line = |(client, got)| described(client, got, owners);
         now.iter().zip(got).map(line).collect()
     }
 
@@ -169,7 +169,7 @@ fn owner((id, got): (Key, Amounts), name: impl Fn(u64) -> Option<names::Name>) -
     }
 }
 
-fn told(client: &uapi::Client, got: Amounts, owners: &Owners) -> Client {
+fn described(client: &uapi::Client, got: Amounts, owners: &Owners) -> Client {
     let comm = names::text(&client.comm);
     let path = owners.cgroup_path(client.cgroup).cloned();
     Client {

@@ -74,7 +74,7 @@ impl<C: Calls, F: Fn() -> Result<Control<C>, Error>> Recorder<C, F> {
     pub fn begin(path: &Path, mut subject: Subject, open: F) -> Result<Self, Failure> {
         let control = open()?;
         let readings = connect(&control, &mut subject)?;
-        let sink = Sink::create(path).map_err(Failure::Said)?;
+        let sink = Sink::create(path).map_err(Failure::Text)?;
         let mut recorder = Self {
             differences: Differences::from(&readings),
             listening: Some(control),
@@ -107,7 +107,7 @@ impl<C: Calls, F: Fn() -> Result<Control<C>, Error>> Recorder<C, F> {
     ///
     /// # Errors
     ///
-    /// [`Failure::Said`]: the file cannot be written.
+    /// [`Failure::Text`]: the file cannot be written.
     pub fn hear(&mut self, wait: Duration) -> Result<(), Failure> {
         let mut events = [uapi::Event::default(); BATCH];
         let mut left = wait;
@@ -138,7 +138,7 @@ impl<C: Calls, F: Fn() -> Result<Control<C>, Error>> Recorder<C, F> {
     ///
     /// # Errors
     ///
-    /// [`Failure::Said`]: the file cannot be written. [`Failure::Device`]: the kernel module that
+    /// [`Failure::Text`]: the file cannot be written. [`Failure::Device`]: the kernel module that
     /// answers now is of another version.
     pub fn sample(&mut self) -> Result<(), Failure> {
         // What exited before the reading has its event.
@@ -242,7 +242,7 @@ impl<C: Calls, F: Fn() -> Result<Control<C>, Error>> Recorder<C, F> {
         if lines.is_empty() {
             return Ok(());
         }
-        self.sink.write(lines).map_err(Failure::Said)
+        self.sink.write(lines).map_err(Failure::Text)
     }
 }
 

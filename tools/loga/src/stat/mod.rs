@@ -391,7 +391,7 @@ impl Stat {
     /// # Errors
     ///
     /// None that is known: all members can be written.
-    pub fn told(&self) -> serde_json::Result<serde_json::Value> {
+    pub fn to_json(&self) -> serde_json::Result<serde_json::Value> {
         let mut value = serde_json::to_value(self)?;
         if let Some(members) = value.as_object_mut().filter(|_| self.withheld) {
             for name in WITHHELD {

@@ -111,7 +111,7 @@ fn figures_that_are_withheld_are_left_out_and_shares_are_of_the_time() {
     assert_eq!(stat.clients[0].entitled, Some(0.5));
     assert_eq!(stat.clients[0].vtime_ahead_ns, None);
     assert_eq!(stat.busy, None);
-    let json = stat.told().expect("JSON");
+    let json = stat.to_json().expect("JSON");
     assert_eq!(json["withheld"], true);
     for name in WITHHELD {
         assert!(json.get(name).is_none(), "{name}");
@@ -119,7 +119,9 @@ fn figures_that_are_withheld_are_left_out_and_shares_are_of_the_time() {
     assert_eq!(json["clients"][0]["gpu_time_ns"], 720_000_000);
     let again: Stat = serde_json::from_value(json).expect("readable");
     assert_eq!(again.clients, stat.clients);
-    let whole = Stat::new(&tests::snapshot(1), None).told().expect("JSON");
+    let whole = Stat::new(&tests::snapshot(1), None)
+        .to_json()
+        .expect("JSON");
     for name in WITHHELD {
         assert!(whole.get(name).is_some(), "{name}");
     }
@@ -142,7 +144,7 @@ fn fading_means_are_parts_and_shown_to_callers_from_whom_figures_are_withheld() 
     (now.info.busy_30s_pct, now.info.want_30s_pct) = (93, 187);
     (now.info.wanting, now.info.claims, now.info.claimed_pct) = (2, 1, 20);
     now.info.withhold();
-    let json = Stat::new(&now, None).told().expect("JSON");
+    let json = Stat::new(&now, None).to_json().expect("JSON");
     assert_eq!(
         (&json["busy_30s"], &json["want_30s"]),
         (&0.93.into(), &1.87.into())
@@ -167,7 +169,7 @@ fn integers_that_no_double_holds_are_printed_and_read_exactly() {
     (now.info.now_ns, now.info.t_sys_ns) = ((1 << 53) + 1, u64::MAX);
     (now.clients[0].gpu_time_ns, now.clients[0].cgroup) = (u64::MAX - 1, u64::MAX - 2);
     let stat = Stat::new(&now, None);
-    let text = stat.told().expect("JSON").to_string();
+    let text = stat.to_json().expect("JSON").to_string();
     for exact in [
         "\"now_ns\":9007199254740993,",
         "\"t_sys_ns\":18446744073709551615,",

@@ -20,7 +20,7 @@ pub const USUAL: (u16, u16) = (80, 24);
 
 /// What a terminal shows besides ASCII in one colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Look {
+pub struct Capabilities {
     /// Whether it shows what is not ASCII, in UTF-8.
     pub unicode: bool,
     /// Whether colours are welcome.
@@ -31,7 +31,7 @@ pub struct Look {
 #[derive(Clone, Copy, Debug)]
 pub struct Terminal {
     /// What it shows.
-    pub look: Look,
+    pub capabilities: Capabilities,
     /// Whether it obeys control sequences: clears, and writes anywhere.
     pub addressable: bool,
     /// How many columns and rows it has now.
@@ -54,7 +54,7 @@ impl Terminal {
         let kind = given("TERM");
         let addressable = kind.is_some_and(|kind| kind != "dumb");
         Terminal {
-            look: Look {
+            capabilities: Capabilities {
                 unicode: addressable && locale.is_some_and(|locale| is_utf8(&locale)),
                 colours: addressable && given("NO_COLOR").is_none(),
             },
@@ -135,7 +135,7 @@ pub(crate) mod tests {
 
     /// A terminal of 80 columns that shows everything.
     pub(crate) const WHOLE: Terminal = Terminal {
-        look: Look {
+        capabilities: Capabilities {
             unicode: true,
             colours: true,
         },
@@ -154,7 +154,7 @@ pub(crate) mod tests {
     fn first_locale_that_is_set_decides_on_utf8() {
         let unicode = |locales: &[(&str, &str)]| {
             let all: Vec<_> = [("TERM", "xterm")].iter().chain(locales).copied().collect();
-            terminal(&all).look.unicode
+            terminal(&all).capabilities.unicode
         };
         for locale in ["en_US.UTF-8", "C.utf8", "de_DE.UTF-8@euro"] {
             assert!(unicode(&[("LANG", locale)]), "{locale}");
@@ -172,7 +172,7 @@ pub(crate) mod tests {
 
     #[test]
     fn colours_are_left_out_where_they_are_not_wanted() {
-        let colours = |more| terminal(&[("TERM", "xterm"), more]).look.colours;
+        let colours = |more| terminal(&[("TERM", "xterm"), more]).capabilities.colours;
         assert!(colours(("LANG", "C")));
         assert!(colours(("NO_COLOR", "")));
         assert!(!colours(("NO_COLOR", "0")));
@@ -183,7 +183,10 @@ pub(crate) mod tests {
         let utf8 = ("LANG", "C.UTF-8");
         for kind in [("TERM", "dumb"), ("TERM", ""), utf8] {
             let terminal = terminal(&[kind, utf8]);
-            assert!(!terminal.addressable && !terminal.look.unicode, "{kind:?}");
+            assert!(
+                !terminal.addressable && !terminal.capabilities.unicode,
+                "{kind:?}"
+            );
         }
         assert!(terminal(&[("TERM", "vt100"), utf8]).addressable);
     }

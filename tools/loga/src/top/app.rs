@@ -11,7 +11,7 @@ pub use super::rows::View;
 use crate::control::Snapshot;
 use crate::directory::Directory;
 use crate::names::Name;
-use crate::terminal::Look;
+use crate::terminal::Capabilities;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use std::collections::HashMap;
 use std::time::Duration;
@@ -42,7 +42,7 @@ pub struct App {
     /// First line of the help, while that is shown.
     pub(super) help: Option<u16>,
     /// What the terminal shows.
-    pub(super) look: Look,
+    pub(super) capabilities: Capabilities,
     finished: bool,
 }
 
@@ -62,7 +62,7 @@ impl App {
             paused: false,
             interval,
             help: None,
-            look: Look {
+            capabilities: Capabilities {
                 unicode: true,
                 colours: true,
             },
@@ -72,8 +72,8 @@ impl App {
 
     /// The same on a terminal that shows this.
     #[must_use]
-    pub const fn on(mut self, look: Look) -> Self {
-        self.look = look;
+    pub const fn on(mut self, capabilities: Capabilities) -> Self {
+        self.capabilities = capabilities;
         self
     }
 

@@ -2,7 +2,7 @@
 
 //! [tool] A picture without what the terminal does not show: colours, and all that is not ASCII.
 
-use crate::terminal::Look;
+use crate::terminal::Capabilities;
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::style::{Color, Modifier};
 
@@ -25,12 +25,12 @@ const SYMBOLS: [(&str, &str); 14] = [
 ];
 
 /// Leaves in a picture what can be shown.
-pub(super) fn simplify(picture: &mut Buffer, look: Look) {
+pub(super) fn simplify(picture: &mut Buffer, capabilities: Capabilities) {
     for cell in &mut picture.content {
-        if !look.colours {
+        if !capabilities.colours {
             without_colours(cell);
         }
-        if !look.unicode && !cell.symbol().is_ascii() {
+        if !capabilities.unicode && !cell.symbol().is_ascii() {
             let same = SYMBOLS.iter().find(|(symbol, _)| *symbol == cell.symbol());
             cell.set_symbol(same.map_or("?", |(_, ascii)| ascii));
         }
@@ -55,11 +55,11 @@ mod tests {
     fn names_and_bars_become_ascii_of_the_same_width() {
         let mut picture = Buffer::empty(Rect::new(0, 0, 8, 1));
         picture.set_string(0, 0, "aä▼█日▁", Style::from(Color::Red));
-        let look = Look {
+        let capabilities = Capabilities {
             unicode: false,
             colours: false,
         };
-        simplify(&mut picture, look);
+        simplify(&mut picture, capabilities);
         let row: String = picture.content.iter().map(Cell::symbol).collect();
         assert_eq!(row, "a?v#? _ ");
         let cell = &picture[(0, 0)];

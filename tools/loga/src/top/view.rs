@@ -57,7 +57,7 @@ pub fn draw(app: &mut App, frame: &mut Frame<'_>) {
         }
         None => draw_figures(app, frame),
     }
-    plain::simplify(frame.buffer_mut(), app.look);
+    plain::simplify(frame.buffer_mut(), app.capabilities);
 }
 
 fn draw_figures(app: &mut App, frame: &mut Frame<'_>) {

@@ -170,7 +170,7 @@ impl<'a> Follower<'a> {
             let wait = "the kernel module manages no GPU: the settings wait for it";
             note(
                 &mut self.refused,
-                Err(Failure::Said(wait.to_string())),
+                Err(Failure::Text(wait.to_string())),
                 &mut lines,
             );
         } else if (are_new || self.next.is_some()) && self.retry.is_due(now) {
@@ -197,7 +197,7 @@ impl<'a> Follower<'a> {
         }
         if !self.settled {
             let still =
-                |why| Failure::Said(format!("{why}; what was applied before stays in force"));
+                |why| Failure::Text(format!("{why}; what was applied before stays in force"));
             self.next = Some(parse(&self.texts).map_err(still)?);
             self.settled = true;
             self.retry = Retry::default();

@@ -55,7 +55,7 @@ const LOOK: Duration = Duration::from_secs(60);
 ///
 /// Wrong arguments, or an address at which it cannot listen.
 pub fn run(arguments: &cli::Kube, out: &mut impl Write) -> Result<(), Failure> {
-    let known = checked(&arguments.nodes).map_err(Failure::Said)?;
+    let known = checked(&arguments.nodes).map_err(Failure::Text)?;
     let board = Arc::new(Board::default());
     let closed = Arc::new(Mutex::new(BTreeSet::new()));
     let every = Duration::from_secs(arguments.every);
@@ -64,7 +64,7 @@ pub fn run(arguments: &cli::Kube, out: &mut impl Write) -> Result<(), Failure> {
         false => None,
     };
     if let Some(address) = &arguments.extender {
-        let failed = |error| Failure::Said(format!("cannot listen on {address}: {error}"));
+        let failed = |error| Failure::Text(format!("cannot listen on {address}: {error}"));
         let server = Server::bind(address).map_err(failed)?;
         server
             .start(&Arc::new(Extender(board.clone())))
@@ -78,12 +78,12 @@ pub fn run(arguments: &cli::Kube, out: &mut impl Write) -> Result<(), Failure> {
         let start = Instant::now();
         if start.saturating_duration_since(looked) >= LOOK {
             looked = start;
-            follower.look(&arguments.nodes);
+            follower.refresh(&arguments.nodes);
         }
         let now_closed = follower.round();
         *closed.lock().unwrap_or_else(PoisonError::into_inner) = now_closed;
         if writer.as_ref().is_some_and(JoinHandle::is_finished) {
-            return Err(Failure::Said(
+            return Err(Failure::Text(
                 "the thread that writes rules ended".to_string(),
             ));
         }
@@ -97,7 +97,7 @@ fn writing(
     every: Duration,
     closed: &Arc<Mutex<BTreeSet<Key>>>,
 ) -> Result<JoinHandle<()>, Failure> {
-    let api = Api::of(&arguments.server).map_err(Failure::Said)?;
+    let api = Api::of(&arguments.server).map_err(Failure::Text)?;
     let naming = Naming {
         version: api.version.clone(),
         driver: arguments.driver.clone(),
@@ -118,7 +118,7 @@ fn writing(
     let named = thread::Builder::new().name("rules".into());
     named
         .spawn(work)
-        .map_err(|error| Failure::Said(format!("no thread: {error}")))
+        .map_err(|error| Failure::Text(format!("no thread: {error}")))
 }
 
 /// The nodes of an argument, under names that Kubernetes takes.
@@ -165,7 +165,7 @@ impl Follower {
     }
 
     /// Takes on the nodes of the file, if they are others now. A file that is wrong changes nothing.
-    fn look(&mut self, argument: &str) {
+    fn refresh(&mut self, argument: &str) {
         match checked(argument) {
             Ok(nodes) if nodes != self.reader.nodes() => {
                 eprintln!("loga: {} nodes now", nodes.len());

@@ -33,11 +33,11 @@ fn exporters_are_followed_to_scores_and_closed_gpus() {
     assert_eq!([best("n1"), best("n2")], [Some(500_000), None]);
     // Another node in place of the first one; then a file that is wrong.
     fs::write(list, format!("n2={}\n", text.display())).expect("written");
-    follower.look(list);
+    follower.refresh(list);
     follower.round();
     assert_eq!([best("n1"), best("n2")], [None, Some(500_000)]);
     fs::write(list, "N 2\n").expect("written");
-    follower.look(list);
+    follower.refresh(list);
     follower.round();
     assert_eq!(best("n2"), Some(500_000));
 }

@@ -33,10 +33,10 @@ pub fn run<C: Calls>(
     open: impl Fn() -> Result<Control<C>, Error>,
     out: &mut impl Write,
 ) -> Result<(), Failure> {
-    let api = Api::of(&arguments.server).map_err(Failure::Said);
+    let api = Api::of(&arguments.server).map_err(Failure::Text);
     if !super::pod::is_name(&arguments.node) {
         let line = format!("--node {}: want the node's name", arguments.node);
-        return Err(Failure::Said(line));
+        return Err(Failure::Text(line));
     }
     let api = api?;
     let directory = Directory::below(&arguments.cgroups);

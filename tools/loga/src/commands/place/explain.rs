@@ -49,7 +49,7 @@ struct Other {
 ///
 /// # Errors
 ///
-/// [`Failure::Said`] if it uses none that the caller sees.
+/// [`Failure::Text`] if it uses none that the caller sees.
 pub(super) fn run(
     arguments: &cli::Place,
     snapshots: &[Snapshot],
@@ -66,17 +66,17 @@ pub(super) fn run(
         let behind: BTreeSet<String> = behind.collect();
         let behind = Vec::from_iter(behind).concat();
         let line = format!("process {pid} uses no GPU, or is not one that you see{behind}");
-        return Err(Failure::Said(line));
+        return Err(Failure::Text(line));
     }
     // Without it: what it asks for is asked once more.
     let mut without = snapshots.to_vec();
     for snapshot in &mut without {
         take_out(snapshot, pid);
     }
-    let mut pool = Pool::new(&without, &arguments.asked, None).map_err(Failure::Said)?;
+    let mut pool = Pool::new(&without, &arguments.asked, None).map_err(Failure::Text)?;
     for place in &mut pool.places {
         if there.contains(&place.gpu) {
-            place.closed = Some(Closed::Taken);
+            place.closed = Some(Closed::Occupied);
         }
     }
     let mut named = snapshots.to_vec();

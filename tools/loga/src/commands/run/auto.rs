@@ -55,13 +55,13 @@ pub(super) fn claim(
         };
         if let Some(seen) = seen {
             let devices = Devices::new(&snapshots, &environment.proc);
-            let visible = devices.allowed(environment).map_err(Failure::Said)?;
-            let asked = devices.resolved(asked).map_err(Failure::Said)?;
+            let visible = devices.allowed(environment).map_err(Failure::Text)?;
+            let asked = devices.resolved(asked).map_err(Failure::Text)?;
             let pool = Pool::new(&snapshots, &asked, visible.as_deref());
-            let mut pool = pool.map_err(Failure::Said)?;
+            let mut pool = pool.map_err(Failure::Text)?;
             pool.note_memory(&Memory::of(&environment.cgroups), asked.memory);
             let wish = pool.learn(&snapshots, wish, !asked.speeds.is_empty());
-            let gpus = pool.choose(&wish).map_err(Failure::Said)?;
+            let gpus = pool.choose(&wish).map_err(Failure::Text)?;
             let want = |gpu: u32| pool.claim_pct(gpu, &wish);
             match claim_all(&mut call, &gpus, want, seen) {
                 Ok(()) => return Ok(Claimed { gpus, devices }),

@@ -29,7 +29,7 @@ pub(super) fn enter(
 ) -> Result<(), Failure> {
     let all = control.all()?;
     if let Some(one) = all.iter().find(|one| !one.info.config().enforce) {
-        return Err(Failure::Said(format!(
+        return Err(Failure::Text(format!(
             "--confine: LoGA does not enforce on GPU {}: `loga policy set enforce=1` first",
             one.gpu
         )));
@@ -50,7 +50,7 @@ pub(super) fn enter(
 }
 
 fn said(what: &str, path: &Path, error: &io::Error) -> Failure {
-    Failure::Said(format!(
+    Failure::Text(format!(
         "--confine: cannot {what} cgroup {}: {error}",
         Name::from(path)
     ))
@@ -119,12 +119,12 @@ fn remove(control: &Control<impl Calls>, gpus: &[u32], path: &Path) {
 ///
 /// # Errors
 ///
-/// [`Failure::Said`] where there is none.
+/// [`Failure::Text`] where there is none.
 pub(super) fn own() -> Result<PathBuf, Failure> {
     let text = |path| fs::read(path).unwrap_or_default();
     let found =
         crate::directory::own_cgroup(&text("/proc/self/mounts"), &text("/proc/self/cgroup"));
-    found.map_err(|why| Failure::Said(format!("--confine: {why}")))
+    found.map_err(|why| Failure::Text(format!("--confine: {why}")))
 }
 
 #[cfg(test)]

@@ -110,7 +110,7 @@ pub fn run(
         Err(error) => return Ok(writeln!(out, "{error}")?),
     };
     let alone = std::env::var("SLURM_JOB_NUM_NODES").is_ok_and(|count| count == "1");
-    let place = Place {
+    let place = NodeJob {
         arguments,
         job,
         alone,
@@ -134,14 +134,14 @@ fn is_first(local: Option<String>) -> bool {
 }
 
 /// A job on this node.
-struct Place<'a> {
+struct NodeJob<'a> {
     arguments: &'a cli::SlurmJob,
     job: Job,
     /// Whether it has no other node.
     alone: bool,
 }
 
-impl Place<'_> {
+impl NodeJob<'_> {
     fn prolog(&self, options: &cli::SlurmProlog, ask: &impl Programs) -> Result<String, String> {
         // Without a note the Epilog would not take the weight back.
         make_closed(&self.arguments.notes)?;

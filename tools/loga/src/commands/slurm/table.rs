@@ -36,7 +36,7 @@ const MAX_ROWS: usize = 16_384;
 ///
 /// Wrong nodes, or a table that cannot be written.
 pub fn run(arguments: &cli::SlurmTable, out: &mut impl Write) -> Result<(), Failure> {
-    let nodes = nodes(&arguments.nodes).map_err(Failure::Said)?;
+    let nodes = nodes(&arguments.nodes).map_err(Failure::Text)?;
     let mut agent = Agent::new(Reader::new(nodes));
     let every = Duration::from_secs(arguments.every);
     loop {
@@ -58,7 +58,7 @@ pub fn run(arguments: &cli::SlurmTable, out: &mut impl Write) -> Result<(), Fail
             out.flush()?;
         } else {
             write(&arguments.out, &table.text).map_err(|error| {
-                Failure::Said(format!("{}: {error}", Name::from(&arguments.out)))
+                Failure::Text(format!("{}: {error}", Name::from(&arguments.out)))
             })?;
         }
         // On a terminal nothing is changed.

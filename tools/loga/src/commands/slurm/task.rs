@@ -112,7 +112,7 @@ fn lines(task: &Task, note: &Note, any_gpu: bool, machine: &Machine<'_>) -> Resu
     };
     let told = Devices::new(machine.snapshots, machine.proc)
         .without(&denied)
-        .told(&chosen);
+        .variables(&chosen);
     let line = |(name, value): &(&str, String)| format!("export {name}={value}\n");
     Ok(told.iter().map(line).collect())
 }

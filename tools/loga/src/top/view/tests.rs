@@ -3,7 +3,7 @@
 //! Tests of the screen of `loga top`.
 
 use super::*;
-use crate::terminal::Look;
+use crate::terminal::Capabilities;
 use crate::top::app::tests::app;
 use loga::uapi;
 use proptest::prelude::*;
@@ -149,7 +149,7 @@ fn help_covers_the_screen_and_scrolls() {
 
 #[test]
 fn plain_screen_is_ascii_in_one_colour() {
-    let mut app = app().on(Look {
+    let mut app = app().on(Capabilities {
         unicode: false,
         colours: false,
     });
@@ -180,7 +180,7 @@ proptest! {
         unicode: bool,
     ) {
         let mut app = if copies { copying() } else { app() };
-        app = app.on(Look { unicode, colours: unicode });
+        app = app.on(Capabilities { unicode, colours: unicode });
         for key in keys {
             app.key(KeyEvent::from(KeyCode::Char(char::from(key))));
             drawn(&mut app, width, height);

@@ -2,7 +2,7 @@
 
 //! [tool] What the Prolog leaves for the TaskEpilog, as the job's user, and for the Epilog.
 
-use super::{Job, Place};
+use super::{Job, NodeJob};
 use crate::names::Name;
 use crate::replace::{replace, New};
 use serde::{Deserialize, Serialize};
@@ -42,7 +42,7 @@ pub(in super::super) struct Note {
     pub(in super::super) loose: bool,
 }
 
-impl Place<'_> {
+impl NodeJob<'_> {
     /// Where a note is.
     pub(super) fn note(&self, ending: &str) -> PathBuf {
         self.arguments.notes.join(self.job.note(ending))

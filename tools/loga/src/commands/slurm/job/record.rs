@@ -2,7 +2,7 @@
 
 //! [tool] Texts in a job's record: its Comment and its AdminComment.
 
-use super::{Job, Place, Programs};
+use super::{Job, NodeJob, Programs};
 use std::time::Duration;
 
 /// Longest comment that is added to, in bytes.
@@ -10,7 +10,7 @@ pub(super) const MAX_COMMENT: usize = 900;
 /// TIMEOUT: attempts to add to a comment that other nodes add to as well.
 const ATTEMPTS: u32 = 5;
 
-impl Place<'_> {
+impl NodeJob<'_> {
     /// Adds a line to a text of the job's record, in place of one that this node has there. `column`
     /// is its name for `squeue`, `field` for the other commands.
     pub(super) fn add(

@@ -92,7 +92,7 @@ fn options(arguments: &cli::SlurmJob) -> cli::SlurmProlog {
     }
 }
 
-fn place(arguments: &cli::SlurmJob, id: u32) -> Place<'_> {
+fn place(arguments: &cli::SlurmJob, id: u32) -> NodeJob<'_> {
     let variable = |name: &str| {
         let value = match name {
             "SLURM_JOB_ID" => return Some(id.to_string()),
@@ -104,7 +104,7 @@ fn place(arguments: &cli::SlurmJob, id: u32) -> Place<'_> {
         Some(value.to_string())
     };
     let job = Job::of(variable).expect("sound").expect("has GPUs");
-    Place {
+    NodeJob {
         arguments,
         job,
         alone: true,

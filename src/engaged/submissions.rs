@@ -33,9 +33,9 @@ pub struct Grant {
 pub struct Step {
     /// The client that may pass.
     pub grant: Option<Grant>,
-    /// When [`Turns::timer`] wants to be called, if nothing else happens before.
+    /// When [`Submissions::timer`] wants to be called, if nothing else happens before.
     pub timer: Option<Ns>,
-    /// Whether all clients that wait but that of the turn may pass: see [`Turns::is_open`].
+    /// Whether all clients that wait but that of the turn may pass: see [`Submissions::is_open`].
     pub opened: bool,
     /// The submission that has ended was late.
     pub miss: Option<Miss>,
@@ -72,7 +72,7 @@ pub struct Counters {
 
 /// The clients whose submissions are in flight: one at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Turn {
+pub(super) struct InFlight {
     pub(super) client: usize,
     pub(super) since: Ns,
     /// When it began, or something of it completed.
@@ -81,7 +81,7 @@ pub(super) struct Turn {
 
 /// Clients and reserves of one engaged engine. The memory is the caller's: its lengths are the most
 /// clients, and the most reserves with [`BACKGROUND`].
-pub struct Turns<S: Storage<Of<Record>: 'static>> {
+pub struct Submissions<S: Storage<Of<Record>: 'static>> {
     pub(super) dispatcher: DispatcherKind,
     pub(super) clients: S::Of<Client<S::Of<Record>>>,
     /// From here on no client is there.
@@ -90,7 +90,7 @@ pub struct Turns<S: Storage<Of<Record>: 'static>> {
     /// Until when what reserves have used ahead that are gone is paid for.
     pub(super) paid: Ns,
     pub(super) tickets: u64,
-    pub(super) turn: Option<Turn>,
+    pub(super) in_flight: Option<InFlight>,
     /// The client that was granted last.
     pub(super) last: Option<usize>,
     pub(super) open: bool,
@@ -101,7 +101,7 @@ pub struct Turns<S: Storage<Of<Record>: 'static>> {
     pub(super) counters: Counters,
 }
 
-impl<S: Storage<Of<Record>: 'static>> Turns<S> {
+impl<S: Storage<Of<Record>: 'static>> Submissions<S> {
     /// An idle engine without clients.
     pub fn new(
         dispatcher: DispatcherKind,
@@ -115,7 +115,7 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
             reserves,
             paid: Ns::ZERO,
             tickets: 0,
-            turn: None,
+            in_flight: None,
             last: None,
             open: false,
             overlaps: None,
@@ -152,7 +152,7 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
 
     /// Whose submissions are in flight.
     pub fn holder(&self) -> Option<usize> {
-        self.turn.map(|turn| turn.client)
+        self.in_flight.map(|in_flight| in_flight.client)
     }
 
     /// Whether all clients but that of the turn pass, because nothing of it completed for
@@ -203,11 +203,11 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
                 since: now,
                 forecast,
                 held: Held::new(now),
-                passed: false,
+                overtaken: false,
                 owed: false,
             });
-            let place = client.setting.reserve;
-            self.wait(now, place, &forecast);
+            let index = client.setting.reserve;
+            self.wait(now, index, &forecast);
         }
         let step = self.select(now);
         if step.grant.is_none_or(|grant| grant.client != at) {
@@ -241,8 +241,8 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
         }
         let Some(flight) = flight else {
             // It passed while all did.
-            let place = client.setting.reserve;
-            if let Some(Some(reserve)) = self.reserves.get_mut(place) {
+            let index = client.setting.reserve;
+            if let Some(Some(reserve)) = self.reserves.get_mut(index) {
                 reserve.charge(now, used);
             }
             return self.select(now);
@@ -256,9 +256,9 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
             self.disturb_all(Void::Fallback);
         }
         if ended {
-            self.end_turn(now, at);
-        } else if let Some(turn) = self.turn.as_mut() {
-            turn.progress = now;
+            self.leave_engine(now, at);
+        } else if let Some(in_flight) = self.in_flight.as_mut() {
+            in_flight.progress = now;
         }
         Step {
             miss,
@@ -277,7 +277,10 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
             let alone = self
                 .client(at)
                 .is_some_and(|client| client.in_flight() == 0);
-            let since = self.turn.filter(|_| alone).map(|turn| turn.progress);
+            let since = self
+                .in_flight
+                .filter(|_| alone)
+                .map(|in_flight| in_flight.progress);
             let held = since.map_or(Ns::ZERO, |since| now.saturating_sub(since));
             self.charge(now, flight, held.max(UNUSED));
             if self
@@ -285,7 +288,7 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
                 .get(at)
                 .is_some_and(|client| client.in_flight() == 0)
             {
-                self.end_turn(now, at);
+                self.leave_engine(now, at);
             }
         }
         self.select(now)
@@ -308,7 +311,7 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
         self.end = there
             .rfind(|at| self.client(*at).is_some())
             .map_or(0, |last| last.saturating_add(1));
-        self.end_turn(now, at);
+        self.leave_engine(now, at);
         self.last = self.last.filter(|last| *last != at);
         self.select(now)
     }
@@ -319,7 +322,7 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
             self.take_waiting(now, at);
             self.end_flights(now, at);
         }
-        self.turn = None;
+        self.in_flight = None;
         self.open = false;
         self.overlaps = None;
     }
@@ -355,8 +358,8 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
     /// Time has passed: a reserve may have been filled up, or nothing completed for too long.
     pub fn timer(&mut self, now: Ns) -> Step {
         let overdue = self
-            .turn
-            .is_some_and(|turn| turn.progress.saturating_add(MAX_GRANT) <= now);
+            .in_flight
+            .is_some_and(|in_flight| in_flight.progress.saturating_add(MAX_GRANT) <= now);
         if overdue && !self.open && self.waits() {
             self.open = true;
             self.counters.opens = self.counters.opens.saturating_add(1);
@@ -378,8 +381,8 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
     }
 
     /// A client of this reserve waits.
-    fn wait(&mut self, now: Ns, place: usize, forecast: &Forecast) {
-        if let Some(Some(reserve)) = self.reserves.get_mut(place) {
+    fn wait(&mut self, now: Ns, index: usize, forecast: &Forecast) {
+        if let Some(Some(reserve)) = self.reserves.get_mut(index) {
             // The most that it may be asked for.
             let cost = charge(reserve.terms(), forecast, true);
             reserve.wait(now, cost);
@@ -397,8 +400,8 @@ impl<S: Storage<Of<Record>: 'static>> Turns<S> {
     fn stop_waiting(&mut self, now: Ns, at: usize) -> Option<Waiting> {
         let client = self.clients.get_mut(at)?;
         let waiting = client.waiting.take()?;
-        let place = client.setting.reserve;
-        if let Some(Some(reserve)) = self.reserves.get_mut(place) {
+        let index = client.setting.reserve;
+        if let Some(Some(reserve)) = self.reserves.get_mut(index) {
             reserve.stop_waiting(now);
         }
         Some(waiting)

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] The watcher of one GPU: takes the entries of windows away, reads rings and channels, and
-//! tells the decider what it has read, which passes the turn on. It sleeps until something is due,
-//! and for good while no submission is decided on.
+//! [glue] The completion thread of one GPU: takes the entries of windows away, reads rings and
+//! channels, and tells the decider what it has read, which passes the turn on. It sleeps until
+//! something is due, and for good while no submission is decided on.
 
 use super::opening::Opening;
 use super::scheduler::{Engaged, MAX_PROTECTED};
 use crate::engaged::{Action, Doing, Leftovers, Reading, Running, Work as Known, LEFTOVERS};
-use crate::glue::gpu::bar::Window;
+use crate::glue::gpu::bar::MappedRange;
 use crate::glue::gpu::device::Device;
 use crate::glue::gpu::gate::Gate;
 use crate::glue::gpu::Gpu;
@@ -23,8 +23,8 @@ use kernel::sync::atomic::{Relaxed, Release};
 use kernel::sync::Arc;
 
 impl Engaged {
-    /// Does what is due, and returns when something will be. Called by the watcher.
-    fn tend(&self, gpu: &Gpu) -> Option<Ns> {
+    /// Does what is due, and returns when something will be. Called by the completion thread.
+    fn run_due(&self, gpu: &Gpu) -> Option<Ns> {
         // TIMEOUT: each pass ends a stage of the turn, or reads channels.
         loop {
             self.alive.store(ffi::now().get(), Relaxed);
@@ -59,11 +59,11 @@ impl Engaged {
                     drop(locked);
                     self.read_leftovers(gpu, &leftovers);
                 }
-                Action::Look => {
+                Action::CheckRings => {
                     // A copy: the fault path goes on meanwhile.
                     let opening = state.opening.clone();
                     drop(locked);
-                    self.look(gpu, &opening);
+                    self.check_rings(gpu, &opening);
                 }
                 Action::Close => {
                     let opening = core::mem::take(&mut state.opening);
@@ -82,9 +82,9 @@ impl Engaged {
     /// Wakes the threads of which decisions say so, without the lock.
     pub(super) fn wake(&self) {
         let wakes = self.state.lock().decider.take_wakes();
-        for (places, whom) in [(wakes.one, Whom::One), (wakes.all, Whom::All)] {
-            for place in places.iter().filter_map(|at| self.places.get(at)) {
-                place.unblock(whom);
+        for (wait_queues, whom) in [(wakes.one, Whom::One), (wakes.all, Whom::All)] {
+            for wait_queue in wait_queues.iter().filter_map(|at| self.wait_queues.get(at)) {
+                wait_queue.unblock(whom);
             }
         }
     }
@@ -92,14 +92,14 @@ impl Engaged {
     /// Whether the threads of a client have to wait, whatever its page: the caller has to
     /// [`wait`](Self::wait) then. Called by the fault handler, without the gate's lock.
     pub(crate) fn queue(&self, at: usize) -> bool {
-        self.state.lock().queue(&self.places, at)
+        self.state.lock().queue(&self.wait_queues, at)
     }
 
-    /// Looks whether something was stored through a window.
-    fn look(&self, gpu: &Gpu, opening: &Opening) {
+    /// Checks whether something was stored through a window.
+    fn check_rings(&self, gpu: &Gpu, opening: &Opening) {
         let stored = opening.stored(|gate| self.read_puts(&gpu.device, gate), false);
         let mut state = self.state.lock();
-        state.decider.looked(ffi::now(), !stored.is_empty());
+        state.decider.rings_checked(ffi::now(), !stored.is_empty());
     }
 
     /// Takes the entries of a window away, and notes what was submitted through it.
@@ -122,7 +122,7 @@ impl Engaged {
         let mut state = self.state.lock();
         let now = ffi::now();
         // Those of a client that has become protected meanwhile, see `protected_changed`.
-        let passes = |gate: &&Arc<Gate>| gate.place().is_none();
+        let passes = |gate: &&Arc<Gate>| gate.wait_queue().is_none();
         for gate in opening.gates().filter(passes) {
             stored.remove(|chid| gate.channels().any(|(_, of)| of == chid));
         }
@@ -161,7 +161,7 @@ impl Engaged {
                 Some(page) => page.gate().cloned(),
                 None => break,
             };
-            let Some(gate) = gate.filter(|gate| gate.place().is_some()) else {
+            let Some(gate) = gate.filter(|gate| gate.wait_queue().is_some()) else {
                 continue;
             };
             // Held while registers are read, see `suspend`.
@@ -200,10 +200,10 @@ impl Engaged {
         let ended = self.state.lock().decider.read(ffi::now(), &reading);
         if let Some(ended) = ended {
             let gpu = gpu.device.number();
-            // CAST: few places.
+            // CAST: few wait queues.
             trace::submission_end(gpu, ended.at as u32, ended.count, ended.used.get());
             if let Some(bears) = ended.exceeded {
-                // CAST: few places.
+                // CAST: few wait queues.
                 trace::submission_exceed(gpu, ended.at as u32, ended.used.get(), bears.get());
             }
             let misses = ended.misses.iter().flatten();
@@ -242,8 +242,8 @@ impl Engaged {
         {
             let pages = self.protected_pages.lock();
             let all = pages.iter().flat_map(|gate| gate.channels());
-            for (place, (_, chid)) in channels.iter_mut().zip(all) {
-                *place = Some(chid);
+            for (element, (_, chid)) in channels.iter_mut().zip(all) {
+                *element = Some(chid);
             }
         }
         let busy = self.is_surely_busy(gpu, ChannelState::is_compute, || {
@@ -308,7 +308,7 @@ impl Engaged {
 }
 
 /// What a channel does that has no turn. The slots are locked.
-fn doing_of(device: &Device, slots: Option<&Window>, chid: Chid) -> Doing {
+fn doing_of(device: &Device, slots: Option<&MappedRange>, chid: Chid) -> Doing {
     let is_bound = || matches!(ChannelState::bound(&device.bar0, chid), Ok(Some(_)));
     if device.is_away() || !is_bound() {
         return Doing::Nothing;
@@ -345,13 +345,13 @@ fn works(device: &Device, chid: Chid) -> bool {
     works && state.is_compute()
 }
 
-/// The watcher's work.
-pub(crate) struct Watcher(pub(crate) Arc<Gpu>);
+/// The completion thread's work.
+pub(crate) struct CompletionThread(pub(crate) Arc<Gpu>);
 
-impl Work for Watcher {
+impl Work for CompletionThread {
     fn run(self: Arc<Self>, flag: &WakeFlag) {
         while !thread::should_stop() {
-            let next = self.0.engaged.tend(&self.0);
+            let next = self.0.engaged.run_due(&self.0);
             flag.wait_until(next.map_or(u64::MAX, Ns::get));
         }
     }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] When the watcher of an engaged GPU has to do something, and what.
+//! [pure] When the completion thread of an engaged GPU has to do something, and what.
 //!
 //! One client at a time has the turn. It goes through three stages, and under
 //! [`Mode::Ht`](super::Mode::Ht) comes back to the first ones while it is in the last:
 //!
-//! | stage | the client | the watcher |
+//! | stage | the client | the completion thread |
 //! |---|---|---|
 //! | granted | its thread wakes, and returns to its store | takes the grant back after [`RETURN`] |
 //! | window | stores: its page has an entry | takes the entry away when it sees a store, or [`WINDOW`] after it was made |
@@ -18,9 +18,9 @@
 //! reads are a sixteenth of the time since then apart, [`MOST_STEP`] at most: so late is an end seen,
 //! and so much more is its client charged.
 //!
-//! Reads and looks come less and less often: the watcher has priority over the client, which may
-//! need its processor. It expects a client that was granted to come back soon, so that the client
-//! need not wake it.
+//! Reads and checks come less and less often: the completion thread has priority over the client,
+//! which may need its processor. It expects a client that was granted to come back soon, so that
+//! the client need not wake it.
 
 use super::leftovers::REST;
 use super::Grant;
@@ -38,8 +38,8 @@ const MOST_STEP: Ns = Ns::from_us(200);
 /// Part of the time since the first read that passes until the next one.
 const PART: u64 = 16;
 
-/// Time to the first look for a store; later ones come after twice the time.
-const LOOK: Ns = Ns::from_us(5);
+/// Time to the first check for a store; later ones come after twice the time.
+const FIRST_CHECK: Ns = Ns::from_us(5);
 /// When a client that was granted is expected back; then after twice the time.
 const BACK: Ns = Ns::from_us(20);
 /// Time to the first read of commands.
@@ -48,13 +48,13 @@ const FIRST_READ: Ns = Ns::from_us(10);
 /// What is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
-    /// The grant was not used: [`Watch::take_back`].
+    /// The grant was not used: [`Detection::take_back`].
     Return,
-    /// The rings have to be read for a store: [`Watch::look`].
-    Look,
-    /// The entries have to go: [`Watch::begin_close`], then [`Watch::close`].
+    /// The rings have to be read for a store: [`Detection::checked`].
+    CheckRings,
+    /// The entries have to go: [`Detection::begin_close`], then [`Detection::close`].
     Close,
-    /// The channels have to be read: [`Watch::read`].
+    /// The channels have to be read: [`Detection::read`].
     Read,
 }
 
@@ -93,9 +93,9 @@ struct Granted {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Window {
     opened: Ns,
-    /// When its entries have to go, and when it is looked at before.
+    /// When its entries have to go, and when its rings are checked before.
     closes: Ns,
-    looks: Ns,
+    check: Ns,
     /// Its entries are being taken away.
     closing: bool,
 }
@@ -118,15 +118,15 @@ struct Run {
     beside: Ns,
 }
 
-/// The turn of one client, as the watcher sees it.
+/// The turn of one client, as the completion thread sees it.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Watch {
+pub struct Detection {
     granted: Option<Granted>,
     window: Option<(Window, Grant)>,
     run: Option<Run>,
 }
 
-impl Watch {
+impl Detection {
     /// A client may pass.
     pub fn grant(&mut self, now: Ns, grant: Grant) {
         self.granted = Some(Granted {
@@ -136,7 +136,7 @@ impl Watch {
         });
     }
 
-    /// The watcher sleeps again: a client that is not back yet is expected later.
+    /// The completion thread sleeps again: a client that is not back yet is expected later.
     pub fn expect(&mut self, now: Ns) {
         if let Some(granted) = self.granted.as_mut().filter(|granted| granted.back <= now) {
             let away = now.saturating_sub(granted.since);
@@ -161,7 +161,7 @@ impl Watch {
         let window = Window {
             opened: now,
             closes: now.saturating_add(WINDOW),
-            looks: now.saturating_add(LOOK),
+            check: now.saturating_add(FIRST_CHECK),
             closing: false,
         };
         self.window = Some((window, grant));
@@ -174,7 +174,7 @@ impl Watch {
         if self.open_for() == Some(client) {
             if let Some((window, _)) = self.window.as_mut() {
                 window.closes = now.saturating_add(WINDOW);
-                window.looks = now.saturating_add(LOOK);
+                window.check = now.saturating_add(FIRST_CHECK);
             }
         }
     }
@@ -197,10 +197,10 @@ impl Watch {
 
     /// The rings were read; `stored`: the client has submitted something. More that it stores
     /// before the entries are gone is part of the same submission.
-    pub fn look(&mut self, now: Ns, stored: bool) {
+    pub fn checked(&mut self, now: Ns, stored: bool) {
         if let Some((window, _)) = self.window.as_mut() {
             let open = now.saturating_sub(window.opened);
-            window.looks = now.saturating_add(open.max(LOOK));
+            window.check = now.saturating_add(open.max(FIRST_CHECK));
             window.closes = if stored { now } else { window.closes };
         }
     }
@@ -293,8 +293,8 @@ impl Watch {
         let is_due = |at: Option<Ns>| at.is_some_and(|at| at <= now);
         if is_due(self.open_window().map(|window| window.closes)) {
             Some(Due::Close)
-        } else if is_due(self.open_window().map(|window| window.looks)) {
-            Some(Due::Look)
+        } else if is_due(self.open_window().map(|window| window.check)) {
+            Some(Due::CheckRings)
         } else if is_due(self.returns()) {
             Some(Due::Return)
         } else if is_due(self.run.map(|run| run.next)) {
@@ -307,9 +307,9 @@ impl Watch {
     /// When something is due, if nothing else happens before.
     pub fn next(&self) -> Option<Ns> {
         let back = self.granted.map(|granted| granted.back);
-        let looks = |window: Window| window.looks.min(window.closes);
+        let check = |window: Window| window.check.min(window.closes);
         let times = [
-            self.open_window().map(looks),
+            self.open_window().map(check),
             self.returns().and_then(|until| Some(until.min(back?))),
             self.run.map(|run| run.next),
         ];
@@ -349,87 +349,84 @@ mod tests {
 
     #[test]
     fn grant_that_is_not_used_is_taken_back() {
-        let mut watch = Watch::default();
-        watch.grant(us(100), grant(us(500)));
-        assert_eq!((watch.due(us(120)), watch.next()), (None, Some(us(120))));
-        watch.expect(us(121));
-        assert_eq!((watch.due(us(121)), watch.next()), (None, Some(us(142))));
-        watch.expect(us(290));
-        assert_eq!((watch.due(us(299)), watch.next()), (None, Some(us(300))));
-        assert_eq!(watch.due(us(300)), Some(Due::Return));
-        assert_eq!(watch.take_back(), Some(CLIENT));
-        assert_eq!((watch.next(), watch.granted()), (None, None));
+        let mut one = Detection::default();
+        one.grant(us(100), grant(us(500)));
+        assert_eq!((one.due(us(120)), one.next()), (None, Some(us(120))));
+        one.expect(us(121));
+        assert_eq!((one.due(us(121)), one.next()), (None, Some(us(142))));
+        one.expect(us(290));
+        assert_eq!((one.due(us(299)), one.next()), (None, Some(us(300))));
+        assert_eq!(one.due(us(300)), Some(Due::Return));
+        assert_eq!(one.take_back(), Some(CLIENT));
+        assert_eq!((one.next(), one.granted()), (None, None));
     }
 
     #[test]
     fn only_the_client_that_was_granted_opens_a_window() {
-        let mut watch = Watch::default();
-        assert!(!watch.open(us(1), CLIENT));
-        watch.grant(us(1), grant(us(500)));
-        assert!(!watch.open(us(2), CLIENT + 1));
-        assert!(watch.open(us(2), CLIENT));
-        assert_eq!(watch.open_for(), Some(CLIENT));
-        assert!(!watch.open(us(3), CLIENT));
+        let mut one = Detection::default();
+        assert!(!one.open(us(1), CLIENT));
+        one.grant(us(1), grant(us(500)));
+        assert!(!one.open(us(2), CLIENT + 1));
+        assert!(one.open(us(2), CLIENT));
+        assert_eq!(one.open_for(), Some(CLIENT));
+        assert!(!one.open(us(3), CLIENT));
     }
 
     #[test]
     fn window_closes_once_and_counts_what_was_stored() {
-        let mut watch = Watch::default();
-        watch.grant(us(90), grant(us(500)));
-        assert!(watch.open(us(100), CLIENT));
-        assert_eq!((watch.due(us(100)), watch.next()), (None, Some(us(105))));
-        assert_eq!(watch.due(us(105)), Some(Due::Look));
-        watch.look(us(106), false);
-        assert_eq!((watch.due(us(106)), watch.next()), (None, Some(us(112))));
-        watch.look(us(120), false);
-        assert_eq!(watch.next(), Some(us(140)));
-        assert_eq!(watch.due(us(159)), Some(Due::Look));
-        assert_eq!(watch.due(us(160)), Some(Due::Close));
-        watch.begin_close();
-        assert_eq!((watch.due(us(130)), watch.open_for()), (None, None));
-        assert_eq!(watch.close(us(130), false), Some(CLIENT));
-        assert_eq!(
-            (watch.next(), watch.read(us(131), Left::Nothing)),
-            (None, None)
-        );
+        let mut one = Detection::default();
+        one.grant(us(90), grant(us(500)));
+        assert!(one.open(us(100), CLIENT));
+        assert_eq!((one.due(us(100)), one.next()), (None, Some(us(105))));
+        assert_eq!(one.due(us(105)), Some(Due::CheckRings));
+        one.checked(us(106), false);
+        assert_eq!((one.due(us(106)), one.next()), (None, Some(us(112))));
+        one.checked(us(120), false);
+        assert_eq!(one.next(), Some(us(140)));
+        assert_eq!(one.due(us(159)), Some(Due::CheckRings));
+        assert_eq!(one.due(us(160)), Some(Due::Close));
+        one.begin_close();
+        assert_eq!((one.due(us(130)), one.open_for()), (None, None));
+        assert_eq!(one.close(us(130), false), Some(CLIENT));
+        assert_eq!((one.next(), one.read(us(131), Left::Nothing)), (None, None));
     }
 
     #[test]
     fn window_lasts_from_when_its_entry_is_made() {
-        let mut watch = Watch::default();
-        watch.grant(us(90), grant(us(500)));
-        assert!(watch.open(us(100), CLIENT));
-        watch.entered(us(150), CLIENT + 1);
-        assert_eq!(watch.next(), Some(us(105)));
-        watch.entered(us(150), CLIENT);
-        assert_eq!((watch.due(us(154)), watch.next()), (None, Some(us(155))));
-        watch.look(us(156), false);
-        assert_eq!((watch.due(us(209)), watch.next()), (None, Some(us(210))));
-        assert_eq!(watch.due(us(210)), Some(Due::Close));
+        let mut one = Detection::default();
+        one.grant(us(90), grant(us(500)));
+        assert!(one.open(us(100), CLIENT));
+        one.entered(us(150), CLIENT + 1);
+        assert_eq!(one.next(), Some(us(105)));
+        one.entered(us(150), CLIENT);
+        assert_eq!((one.due(us(154)), one.next()), (None, Some(us(155))));
+        one.checked(us(156), false);
+        assert_eq!((one.due(us(209)), one.next()), (None, Some(us(210))));
+        assert_eq!(one.due(us(210)), Some(Due::Close));
     }
 
     #[test]
     fn window_closes_at_the_first_store_that_is_seen() {
-        let mut watch = Watch::default();
-        watch.grant(us(90), grant(us(500)));
-        assert!(watch.open(us(100), CLIENT));
-        watch.look(us(104), true);
-        assert_eq!(watch.due(us(104)), Some(Due::Close));
-        watch.begin_close();
-        assert_eq!(watch.close(us(110), true), Some(CLIENT));
-        assert_eq!(watch.next(), Some(us(120)));
+        let mut one = Detection::default();
+        one.grant(us(90), grant(us(500)));
+        assert!(one.open(us(100), CLIENT));
+        one.checked(us(104), true);
+        assert_eq!(one.due(us(104)), Some(Due::Close));
+        one.begin_close();
+        assert_eq!(one.close(us(110), true), Some(CLIENT));
+        assert_eq!(one.next(), Some(us(120)));
     }
 
     #[test]
     fn grant_waits_for_the_window_before_it() {
-        let mut watch = Watch::default();
-        watch.grant(us(1), grant(us(500)));
-        assert!(watch.open(us(2), CLIENT));
-        watch.grant(us(3), grant(us(500)));
-        assert!(!watch.open(us(4), CLIENT));
-        watch.begin_close();
-        assert_eq!(watch.due(us(400)), None);
-        watch.close(us(400), false);
-        assert!(watch.open(us(401), CLIENT));
+        let mut one = Detection::default();
+        one.grant(us(1), grant(us(500)));
+        assert!(one.open(us(2), CLIENT));
+        one.grant(us(3), grant(us(500)));
+        assert!(!one.open(us(4), CLIENT));
+        one.begin_close();
+        assert_eq!(one.due(us(400)), None);
+        one.close(us(400), false);
+        assert!(one.open(us(401), CLIENT));
     }
 }

@@ -9,14 +9,14 @@ use kernel::sync::Arc;
 
 /// Where the threads of one client sleep.
 #[pin_data]
-pub(super) struct Place {
+pub(super) struct WaitQueue {
     /// 1: a store has to wait.
     blocked: Atomic<u32>,
     #[pin]
     queue: StoreQueue,
 }
 
-impl Place {
+impl WaitQueue {
     pub(super) fn new() -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
@@ -37,7 +37,8 @@ impl Place {
         self.blocked.load(Acquire) != 0
     }
 
-    /// Lets one of its threads try again, or all of them. Any context, without the lock of the turns.
+    /// Lets one of its threads try again, or all of them. Any context, without the lock of the
+    /// submissions.
     pub(super) fn unblock(&self, whom: Whom) {
         self.blocked.store(0, Release);
         self.queue.wake(whom);

@@ -13,19 +13,19 @@
 //! *Residue and evasions*: samples at random instants of the non-polling phase show the occupant
 //! of the engine.
 
-use super::bar::Window;
+use super::bar::MappedRange;
 use super::books::Books;
 use super::main_thread::{MainState, COMPUTE, PERIODS_PER_THROTTLE};
-use super::phase::Phase;
+use super::phase::PollingPhase;
 use super::Gpu;
-use crate::account::waits::{Waited, Watched};
+use crate::account::waits::{SampledClient, Waited};
 use crate::account::Accounting;
 use crate::engine::Fallback;
 use crate::glue::control::events;
 use crate::glue::kernel::ffi;
 use crate::glue::trace::{self, Reason};
 use crate::ids::{Chid, ClientId};
-use crate::policies::{Seen, Sight};
+use crate::policies::{Inputs, ScanResult};
 use crate::regs::{self, ChannelState, Chip, EngineStatus, Mmio, Occupant, Ring};
 use crate::share::Member;
 use crate::units::Ns;
@@ -38,13 +38,13 @@ const LEAST_PATIENCE: Ns = Ns::from_ms(10);
 impl Books {
     /// Lists the clients that the poller checks in the coming phase: those that are not throttled,
     /// if the policy uses waits. Without room for all it checks none, see
-    /// [`Gpu::make_watch_room`].
-    pub(super) fn watch_waits(&self, phase: &mut Phase, own: &mut MainState) {
+    /// [`Gpu::make_sampling_room`].
+    pub(super) fn sample_waits(&self, phase: &mut PollingPhase, own: &mut MainState) {
         phase.waits.stop();
-        if self.state.engine.config().wants() != Sight::Waits {
+        if self.state.engine.config().wants() != Inputs::Waits {
             return;
         }
-        if let Some((watched, list)) = own.watch_room.take() {
+        if let Some((watched, list)) = own.sampling_room.take() {
             phase.waits.refit(watched, list);
         }
         let runs = |member: &&Member| member.throttled_by().is_none();
@@ -56,21 +56,21 @@ impl Books {
             .filter(runs)
             .map(Member::id);
         let channels = self.pages.channels();
-        phase.waits.watch(
+        phase.waits.sample(
             clients,
             channels.map(|(chid, page, _)| (page.owner(), chid)),
         );
-        own.watch_room_of = phase.waits.room();
+        own.sampling_room_of = phase.waits.room();
     }
 
     /// The room to make for clients and channels, if there is too little.
-    fn watch_room_wanted(&self, own: &MainState) -> Option<(usize, usize)> {
-        let (clients, channels) = own.watch_room_of;
+    fn sampling_room_wanted(&self, own: &MainState) -> Option<(usize, usize)> {
+        let (clients, channels) = own.sampling_room_of;
         let members = self.state.shares.members().len();
         // CAST: at most 4096 channels.
         let needed = self.pages.allocated() as usize;
-        let wanted = self.state.engine.config().wants() == Sight::Waits
-            && own.watch_room.is_none()
+        let wanted = self.state.engine.config().wants() == Inputs::Waits
+            && own.sampling_room.is_none()
             && (members > clients || needed > channels);
         // Half as much more, so that this happens rarely.
         let grown = |count: usize| count.saturating_add(count / 2).saturating_add(16);
@@ -80,7 +80,7 @@ impl Books {
     /// Begins sampling in the non-polling phase after a decision: the residue of throttled clients,
     /// and whether the others run as in polling phases. Not with sparse accounting, nor for
     /// policies in stages, whose phases have no known length: there all time is charged alike.
-    pub(super) fn watch_residue(&self, phase: &mut Phase, gpu: &Gpu) {
+    pub(super) fn sample_residue(&self, phase: &mut PollingPhase, gpu: &Gpu) {
         let staged = self.state.engine.config().policy.staged();
         if self.state.engine.accounting() != Accounting::Burst || staged {
             return;
@@ -99,7 +99,7 @@ impl Books {
     }
 
     /// Ends the samples, and books the residue, before the next polling phase.
-    pub(super) fn note_residue(&mut self, phase: &mut Phase) {
+    pub(super) fn note_residue(&mut self, phase: &mut PollingPhase) {
         let Some(residue) = phase.end_sampling() else {
             return;
         };
@@ -145,20 +145,20 @@ impl Books {
     fn scan_channels(&mut self, gpu: &Gpu, own: &mut MainState) {
         own.map_slots(gpu, self.presence.chip);
         self.state.begin_scan();
-        if self.state.engine.config().wants() == Sight::Cpu {
+        if self.state.engine.config().wants() == Inputs::Cpu {
             self.read_cpu_times();
         }
         for page in self.pages.all_mut() {
-            let seen = Seen {
+            let seen = ScanResult {
                 blocked: page.gate().is_some_and(|gate| {
-                    let place = gate.place();
+                    let wait_queue = gate.wait_queue();
                     gate.has_sleepers()
-                        || place.is_some_and(|place| gpu.engaged.has_sleepers(place))
+                        || wait_queue.is_some_and(|wait_queue| gpu.engaged.has_sleepers(wait_queue))
                 }),
-                ..Seen::default()
+                ..ScanResult::default()
             };
             let at = page.at();
-            self.state.shares.see(at, &seen, 0);
+            self.state.shares.add_scan(at, &seen, 0);
             for (chid, channel) in page.channels_mut() {
                 let Ok(state) = ChannelState::read(&gpu.device.bar0, chid) else {
                     gpu.device.lost.store(1, Release);
@@ -167,7 +167,7 @@ impl Books {
                 let slots = own.slots.as_ref();
                 let ring = slots.and_then(|slots| Ring::read(slots, chid));
                 let seen = channel.commands.note_scan(state, ring);
-                self.state.shares.see(at, &seen, 1);
+                self.state.shares.add_scan(at, &seen, 1);
             }
         }
     }
@@ -179,11 +179,11 @@ impl Books {
         for (at, client) in clients.filter(|(_, client)| client.channels != 0) {
             let total = client.pid.cpu_time();
             let before = client.cpu_time.replace(total).unwrap_or(total);
-            let seen = Seen {
+            let seen = ScanResult {
                 cpu: total.saturating_sub(before),
-                ..Seen::default()
+                ..ScanResult::default()
             };
-            self.state.shares.see(at, &seen, 0);
+            self.state.shares.add_scan(at, &seen, 0);
         }
     }
 
@@ -192,7 +192,7 @@ impl Books {
     ///
     /// If the main thread hangs, no client is throttled for ever: each fault that waits in a gate
     /// has a bound of its own, and needs no lock for it.
-    pub(super) fn watch_throttles(&mut self, gpu: &Gpu) {
+    pub(super) fn check_throttles(&mut self, gpu: &Gpu) {
         if !self.state.engine.has_throttled() || gpu.device.is_away() {
             return;
         }
@@ -223,14 +223,14 @@ impl MainState {
         let (Some(base), Some(chip)) = (regs::userd_base(&gpu.device.bar0), chip) else {
             return;
         };
-        let is_mapped = |slots: &Window| slots.begins_at(&gpu.device.bar1, base);
+        let is_mapped = |slots: &MappedRange| slots.begins_at(&gpu.device.bar1, base);
         if !self.slots.as_ref().is_some_and(is_mapped) {
-            self.slots = Window::map_slots(&gpu.device.bar1, base, chip.channels).ok();
+            self.slots = MappedRange::map_slots(&gpu.device.bar1, base, chip.channels).ok();
         }
     }
 }
 
-impl Phase {
+impl PollingPhase {
     /// How long clients waited in the phase that has ended.
     pub(super) fn waits_found(&self) -> impl Iterator<Item = (ClientId, Waited)> + '_ {
         let length = self.totals.length;
@@ -244,17 +244,17 @@ impl Phase {
 impl Gpu {
     /// Makes room to check all clients and channels for waits in the next polling phase. Without
     /// memory none are checked. Called by the main thread, with no lock held.
-    pub(super) fn make_watch_room(&self, own: &mut MainState) {
-        let wanted = self.books.lock().watch_room_wanted(own);
+    pub(super) fn make_sampling_room(&self, own: &mut MainState) {
+        let wanted = self.books.lock().sampling_room_wanted(own);
         let Some((clients, channels)) = wanted else {
             return;
         };
         let (mut watched, mut list) = (KVVec::new(), KVVec::new());
         let made = watched
-            .extend_with(clients, Watched::default(), GFP_KERNEL)
+            .extend_with(clients, SampledClient::default(), GFP_KERNEL)
             .and_then(|()| list.extend_with(channels, Chid::from_bits(0), GFP_KERNEL));
         if made.is_ok() {
-            own.watch_room = Some((watched, list));
+            own.sampling_room = Some((watched, list));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 //! [glue] The pages of a GPU's clients: mapped, unmapped, and their gates.
 
-use super::books::{Books, ClientKernel, NoClient, Room, Turn};
+use super::books::{Books, ClientKernel, GateUpdate, NoClient, Room};
 use super::gate::Gate;
 use super::Gpu;
 use crate::glue::control::events;
@@ -11,7 +11,7 @@ use crate::glue::kernel::ffi;
 use crate::glue::kernel::process::Process;
 use crate::glue::trace;
 use crate::ids::ClientId;
-use crate::track::pages::{Claim, MAX_PAGES};
+use crate::track::pages::{PageClaim, MAX_PAGES};
 use crate::units::Ns;
 use kernel::prelude::*;
 use kernel::sync::atomic::Relaxed;
@@ -32,12 +32,12 @@ const TRIES: usize = 8;
 /// The process that becomes the owner of a mapped page.
 pub(crate) struct Claimant {
     pub(crate) process: Process,
-    /// See [`Claim::proven`].
+    /// See [`PageClaim::proven`].
     pub(crate) proven: bool,
 }
 
 /// A page that has got an owner.
-pub(crate) struct Taken {
+pub(crate) struct TakenPage {
     pub(crate) gate: Arc<Gate>,
     /// Forked children get copies of the mapping.
     pub(crate) copied: bool,
@@ -51,7 +51,7 @@ impl Gpu {
     /// `EMFILE` if the owner has [`MAX_MAPPINGS`] mappings; `ENFILE` if the table of clients is full
     /// and the user has none; `ESRCH` for a process that has begun to exit and is no client;
     /// `ENOMEM` if the machine has no memory. Nothing has changed then.
-    pub(crate) fn take(&self, page: u16, claimant: &Claimant) -> Result<Taken> {
+    pub(crate) fn take(&self, page: u16, claimant: &Claimant) -> Result<TakenPage> {
         let gate = Gate::new(page)?;
         let mut room = None;
         for _ in 0..TRIES {
@@ -65,7 +65,7 @@ impl Gpu {
                     drop(books);
                     drop(spare);
                     if let Ok(taken) = &taken {
-                        self.turn_gate(&taken.gate);
+                        self.update_gate(&taken.gate);
                     }
                     self.map_slots();
                     if is_new {
@@ -124,7 +124,7 @@ impl Gpu {
             let Some(gate) = self.brief_books().doubt_copies(users) else {
                 return;
             };
-            gate.turn();
+            gate.apply();
         }
     }
 
@@ -158,42 +158,42 @@ impl Gpu {
         self.brief_books().end_freed(self);
     }
 
-    /// Turns one gate, if that is due: a call of an application does the work of no other.
-    fn turn_gate(&self, gate: &Arc<Gate>) {
+    /// Updates one gate, if that is due: a call of an application does the work of no other.
+    fn update_gate(&self, gate: &Arc<Gate>) {
         let mut books = self.brief_books();
-        let mut turns = books.turns.iter();
-        let at = turns.position(|turn| Arc::ptr_eq(&turn.gate, gate));
-        let turn = at.and_then(|at| books.turns.remove(at).ok());
+        let mut updates = books.gate_updates.iter();
+        let at = updates.position(|update| Arc::ptr_eq(&update.gate, gate));
+        let update = at.and_then(|at| books.gate_updates.remove(at).ok());
         drop(books);
-        if let Some(turn) = turn {
+        if let Some(update) = update {
             let begin = ffi::now();
-            turn.gate.turn();
-            self.note_turned(&turn, ffi::now().saturating_sub(begin));
+            update.gate.apply();
+            self.note_updated(&update, ffi::now().saturating_sub(begin));
         }
     }
 
-    /// Turns the gates that decisions have shut or opened. May sleep; no lock of LoGA's may be
+    /// Updates the gates that decisions have shut or opened. May sleep; no lock of LoGA's may be
     /// held.
-    pub(crate) fn turn_gates(&self) {
+    pub(crate) fn update_gates(&self) {
         let mut begin = ffi::now();
-        let mut turned: Option<Turn> = None;
+        let mut updated: Option<GateUpdate> = None;
         // TIMEOUT: each gate is in the list once, and the list has a fixed capacity.
         loop {
-            let next = self.books.lock().turns.pop();
-            let ends = match (&turned, &next) {
+            let next = self.books.lock().gate_updates.pop();
+            let ends = match (&updated, &next) {
                 (Some(last), Some(next)) => last.client != next.client,
                 (Some(_), None) => true,
                 (None, _) => false,
             };
-            if let Some(last) = turned.take().filter(|_| ends) {
-                self.note_turned(&last, ffi::now().saturating_sub(begin));
+            if let Some(last) = updated.take().filter(|_| ends) {
+                self.note_updated(&last, ffi::now().saturating_sub(begin));
                 begin = ffi::now();
             }
             let Some(next) = next else {
                 return;
             };
-            next.gate.turn();
-            turned = Some(next);
+            next.gate.apply();
+            updated = Some(next);
         }
     }
 
@@ -201,23 +201,23 @@ impl Gpu {
     /// of LoGA's may be held.
     pub(crate) fn revoke_all(&self) {
         self.books.lock().list_gates();
-        self.turn_gates();
+        self.update_gates();
     }
 
-    /// Records how long it took to turn all gates of a client.
-    fn note_turned(&self, turn: &Turn, took: Ns) {
+    /// Records how long it took to update all gates of a client.
+    fn note_updated(&self, update: &GateUpdate, took: Ns) {
         let mut costs = self.took.lock();
-        match turn.throttled {
+        match update.throttled {
             None => {
                 costs.revoke.add(took);
-                trace::gate_revoke(self.device.number(), turn.client, turn.tgid, took.get());
+                trace::gate_revoke(self.device.number(), update.client, update.tgid, took.get());
             }
             Some(throttled) => {
                 costs.restore.add(took);
                 trace::gate_restore(
                     self.device.number(),
-                    turn.client,
-                    turn.tgid,
+                    update.client,
+                    update.tgid,
                     throttled.get(),
                 );
             }
@@ -235,7 +235,7 @@ impl Books {
         at: usize,
         proven: bool,
         gate: Arc<Gate>,
-    ) -> Result<Taken> {
+    ) -> Result<TakenPage> {
         let owner = self.state.shares.members().get(at).ok_or(EINVAL)?.id();
         let of_page = self.pages.get(number).map(|page| page.owner());
         let payer = of_page.filter(|_| !proven).unwrap_or(owner);
@@ -243,7 +243,7 @@ impl Books {
         if mappings >= MAX_MAPPINGS {
             return Err(EMFILE);
         }
-        let claim = Claim { owner, at, proven };
+        let claim = PageClaim { owner, at, proven };
         let claimed = self.pages.map(number, &claim, gate).ok_or(ENOMEM)?;
         self.mappings = self.mappings.saturating_add(1);
         self.read_channels(gpu, number);
@@ -251,7 +251,7 @@ impl Books {
         let gate = page.gate().ok_or(EINVAL)?.clone();
         gate.set_client(claimed.owner.get());
         let client = self.clients.get(page.at()).ok_or(EINVAL)?;
-        gate.set_place(client.place);
+        gate.set_wait_queue(client.wait_queue);
         let is_shut = match client.throttled_since {
             Some(_) => {
                 gate.shut(client.throttled_until);
@@ -266,10 +266,10 @@ impl Books {
         if claimed.moved {
             let released = (!is_shut).then_some(Ns::ZERO);
             let owner = claimed.owner.get();
-            list(&mut self.turns, &gate, owner, client.tgid, released);
+            list(&mut self.gate_updates, &gate, owner, client.tgid, released);
         }
         self.note_channels(gpu);
-        Ok(Taken {
+        Ok(TakenPage {
             gate,
             copied: mappings < MAX_COPIED,
         })
@@ -283,29 +283,35 @@ impl Books {
             .fold(0u32, |count, page| count.saturating_add(page.mappings()))
     }
 
-    /// Decides on each submission from now on, or no more. The gates have to be turned then.
+    /// Decides on each submission from now on, or no more. The gates have to be updated then.
     pub(super) fn engage(&mut self, gpu: &Gpu, room: Option<EngagedRoom>) {
         match room {
-            Some(room) => gpu.engaged.engage(room, gpu.watcher_waker()),
+            Some(room) => gpu.engaged.engage(room, gpu.completion_waker()),
             None => gpu.engaged.disengage(),
         }
         gpu.engaged.set_specs(&self.specs);
         let members = self.state.shares.members().iter();
         for (member, client) in members.zip(self.clients.iter_mut()) {
             let spec = self.specs.resolve(member.identity());
-            client.place = gpu.engaged.join(member.identity().user, spec);
+            client.wait_queue = gpu.engaged.join(member.identity().user, spec);
         }
-        self.place_gates();
+        self.assign_wait_queues();
         self.list_gates();
     }
 
-    /// Lists all gates to be turned.
+    /// Lists all gates to be updated.
     fn list_gates(&mut self) {
         for page in self.pages.all() {
             let (Some(gate), Some(client)) = (page.gate(), self.clients.get(page.at())) else {
                 continue;
             };
-            list(&mut self.turns, gate, page.owner().get(), client.tgid, None);
+            list(
+                &mut self.gate_updates,
+                gate,
+                page.owner().get(),
+                client.tgid,
+                None,
+            );
         }
     }
 
@@ -327,7 +333,7 @@ impl Books {
     }
 
     /// Opens and shuts gates according to the decision, which applies for `patience` at most.
-    /// [`Gpu::turn_gates`] does the rest. A client that is asleep is not throttled: its gates are
+    /// [`Gpu::update_gates`] does the rest. A client that is asleep is not throttled: its gates are
     /// open.
     pub(super) fn drive_gates(&mut self, gpu: &Gpu, now: Ns, patience: Ns) {
         let until = now.saturating_add(patience);
@@ -368,7 +374,7 @@ impl Books {
             let id = member.id();
             let own = self.pages.all().iter().filter(|page| page.owner() == id);
             for gate in own.filter_map(|page| page.gate()) {
-                turn(&mut self.turns, gate, id.get(), client, released);
+                set_gate(&mut self.gate_updates, gate, id.get(), client, released);
             }
         }
         gpu.throttled.store(throttled, Relaxed);
@@ -385,7 +391,13 @@ impl Books {
                 gate.keep_shut(until);
             } else {
                 // The last decision came so late that a fault opened the gate.
-                turn(&mut self.turns, gate, page.owner().get(), client, None);
+                set_gate(
+                    &mut self.gate_updates,
+                    gate,
+                    page.owner().get(),
+                    client,
+                    None,
+                );
             }
         }
     }
@@ -397,9 +409,9 @@ impl Books {
     }
 }
 
-/// Shuts or opens a gate, and lists it to be turned.
-fn turn(
-    turns: &mut KVec<Turn>,
+/// Shuts or opens a gate, and lists it to be updated.
+fn set_gate(
+    updates: &mut KVec<GateUpdate>,
     gate: &Arc<Gate>,
     client: u64,
     kernel: &ClientKernel,
@@ -409,25 +421,25 @@ fn turn(
         None => gate.shut(kernel.throttled_until),
         Some(_) => gate.open(),
     }
-    list(turns, gate, client, kernel.tgid, throttled);
+    list(updates, gate, client, kernel.tgid, throttled);
 }
 
-/// Lists a gate to be turned.
+/// Lists a gate to be updated.
 pub(crate) fn list(
-    turns: &mut KVec<Turn>,
+    updates: &mut KVec<GateUpdate>,
     gate: &Arc<Gate>,
     client: u64,
     tgid: i32,
     throttled: Option<Ns>,
 ) {
-    if gate.begin_turn() {
-        let turn = Turn {
+    if gate.begin_update() {
+        let update = GateUpdate {
             gate: gate.clone(),
             client,
             tgid,
             throttled,
         };
         // There is room: a gate is in the list once.
-        let _ = turns.push_within_capacity(turn);
+        let _ = updates.push_within_capacity(update);
     }
 }

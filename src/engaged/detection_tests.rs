@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! [double] Tests of when commands of a turn are read, and of what they used.
+
+use super::{Detection, Due, Ended, Grant, Left};
+use crate::units::Ns;
+
+const CLIENT: usize = 3;
+
+fn us(us: u64) -> Ns {
+    Ns::from_us(us)
+}
+
+fn grant(expected: Ns) -> Grant {
+    Grant {
+        client: CLIENT,
+        expected,
+        margin: Ns::ZERO,
+    }
+}
+
+/// A client that was granted, opened its window and stored at 100 us.
+fn running(expected: Ns) -> Detection {
+    let mut one = Detection::default();
+    one.grant(us(90), grant(expected));
+    assert!(one.open(us(100), CLIENT));
+    one.begin_close();
+    assert_eq!(one.close(us(125), true), Some(CLIENT));
+    one
+}
+
+#[test]
+fn reads_of_a_late_command_grow_apart_up_to_a_bound() {
+    let mut one = running(us(500));
+    assert_eq!(one.read(us(580 + 1600), Left::Work), None);
+    assert_eq!(one.next(), Some(us(580 + 1700)));
+    assert_eq!(one.read(us(1_000_000), Left::Work), None);
+    assert_eq!(one.next(), Some(us(1_000_200)));
+}
+
+#[test]
+fn submission_beside_one_that_runs_ends_with_it() {
+    let mut one = running(us(500));
+    one.grant(us(200), grant(us(500)));
+    assert!(one.open(us(210), CLIENT));
+    one.checked(us(230), true);
+    assert_eq!(one.due(us(230)), Some(Due::Close));
+    one.begin_close();
+    assert_eq!(one.close(us(232), true), Some(CLIENT));
+    assert_eq!(one.next(), Some(us(242)));
+    assert_eq!(one.read(us(1080), Left::Work), None);
+    assert_eq!(one.next(), Some(us(1082)));
+    let ended = Ended {
+        count: 2,
+        each: us(501),
+        beside: false,
+    };
+    assert_eq!(one.read(us(1102), Left::Nothing), Some(ended));
+}
+
+#[test]
+fn turn_of_a_channel_that_rests_ends_a_little_later() {
+    let mut one = running(us(500));
+    assert_eq!(one.read(us(200), Left::Rest), None);
+    assert_eq!(one.next(), Some(us(300)));
+    assert_eq!(one.read(us(290), Left::Work), None);
+    assert_eq!(one.read(us(400), Left::Rest), None);
+    let ended = one.read(us(500), Left::Rest).unwrap();
+    assert_eq!((ended.each, ended.beside), (us(400), false));
+}
+
+#[test]
+fn time_of_others_on_the_engine_is_not_that_of_the_turn() {
+    let mut one = running(us(500));
+    one.beside(us(110), us(50));
+    one.beside(us(300), us(90));
+    let ended = one.read(us(700), Left::Nothing).unwrap();
+    assert_eq!((ended.each, ended.beside), (us(500), true));
+}
+
+#[test]
+fn command_is_read_rarely_until_shortly_before_its_expected_end() {
+    let mut one = running(us(500));
+    let mut reads = 0;
+    while let Some(at) = one.next().filter(|at| *at < us(580)) {
+        assert_eq!(one.due(at), Some(Due::Read));
+        assert_eq!(one.read(at, Left::Work), None);
+        reads += 1;
+    }
+    // 135, 152, 178, 217, 275, 362 and 493 us.
+    assert_eq!(reads, 7);
+    assert_eq!(one.next(), Some(us(580)));
+    assert_eq!(one.read(us(580), Left::Work), None);
+    assert_eq!(one.next(), Some(us(582)));
+    let ended = Ended {
+        count: 1,
+        each: us(503),
+        beside: false,
+    };
+    assert_eq!(one.read(us(603), Left::Nothing), Some(ended));
+    assert_eq!(one.next(), None);
+}
