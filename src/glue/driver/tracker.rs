@@ -126,7 +126,11 @@ impl Tracker {
         }
         if gpus.iter().next().is_none() {
             pr_err!("module {} drives no GPU that LoGA follows\n", driver.name());
-            return Err(if refused == 0 { ENODEV } else { ffi::not_supported() });
+            return Err(if refused == 0 {
+                ENODEV
+            } else {
+                ffi::not_supported()
+            });
         }
         gpus.refused.store(refused, Relaxed);
         Arc::pin_init(
