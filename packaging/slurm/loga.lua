@@ -43,11 +43,12 @@ local CLAIMED = 0.5
 -- More shards than any GPU has: all of a GPU.
 local WHOLE = 1e9
 
--- The mark of a choice in the AdminComment of its job.
-local MARK = "loga: chose [%w%.%-_]+ g%d+ %((%d+%-%d+)%)"
+-- The mark of a choice in the AdminComment of its job: node, GPU, time and number.
+local MARK = "loga: chose ([%w%.%-_]+) g(%d+) %((%d+)%-(%d+)%)"
 
--- Choices of the last `claim` seconds, oldest first. They live as long as the controller's
--- process has this script loaded.
+-- Choices of the last `claim` seconds. They live as long as the controller's process has this script
+-- loaded; those of another controller, or of this one before it started, are in the records of their
+-- jobs.
 local claims = {}
 -- Choices so far.
 local serial = 0
@@ -159,8 +160,8 @@ local function add_used(used, node, job, asked)
 	end
 end
 
--- The jobs of Slurm: their marks, and whether each waits or runs; and the ones that run somewhere. Or
--- nothing and why, if jobs that want the same kind wait in this partition for longer than the
+-- The jobs of Slurm: the choices by their marks, and whether each job waits or runs; and the ones that
+-- run somewhere. Or nothing and why, if jobs that want the same kind wait in this partition for longer than the
 -- patience.
 local function jobs_of(partition, kind, now)
 	local marks, running, count = {}, {}, 0
@@ -176,9 +177,15 @@ local function jobs_of(partition, kind, now)
 			local since = now - (number(job.submit_time) or now)
 			-- Jobs that are older have no choice that counts. Each field takes Slurm a moment.
 			local comment = since <= loga.claim and text(job.admin_comment)
-			local mark = comment and comment:sub(1, MAX_TEXT):match(MARK)
+			local on, gpu, time, nth
+			if comment then
+				on, gpu, time, nth = comment:sub(1, MAX_TEXT):match(MARK)
+			end
+			local mark = on and time .. "-" .. nth
 			if mark then
-				marks[mark] = state <= 1
+				marks[mark] = {
+					lives = state <= 1, node = on, key = on .. " " .. gpu, time = tonumber(time), asked = asked,
+				}
 			end
 			local node = state == 1 and text(job.nodes)
 			if node then
@@ -200,18 +207,37 @@ end
 -- Whether a choice counts as load, by the marks of the jobs that there are. One whose job Slurm has
 -- refused, or which has ended, does not.
 local function counts(claim, marks, now)
-	local lives = marks[claim.mark]
-	if lives ~= nil then
+	local job = marks[claim.mark]
+	if job then
 		claim.seen = true
-		return lives
+		return job.lives
 	end
 	-- A Slurm that shows no jobs shows no ends.
 	return not slurm.jobs or (not claim.seen and now - claim.time < loga.confirm)
 end
 
+-- Takes on the choices of a controller before this one: those of jobs that live and are not known
+-- here. Their CPUs and memory are in the next table.
+local function adopt(marks)
+	local known = {}
+	for _, claim in ipairs(claims) do
+		known[claim.mark] = true
+	end
+	for mark, job in pairs(marks) do
+		if job.lives and not known[mark] and #claims < MAX_CLAIMS then
+			local kind, count = job.asked:match("^gres[:/](%l+):g%d+:(%d+)$")
+			claims[#claims + 1] = {
+				time = job.time, mark = mark, seen = true, node = job.node, key = job.key,
+				shards = kind == "shard" and tonumber(count) or WHOLE, cpus = 0, memory = 0,
+			}
+		end
+	end
+end
+
 -- Adds up the choices of the last seconds, and forgets older ones. Also how many of this user Slurm
 -- has not shown.
 local function claimed(now, marks, user)
+	adopt(marks)
 	local kept, sums, active, unseen = {}, {}, {}, 0
 	for _, claim in ipairs(claims) do
 		-- A clock that was set back must not keep a claim for ever.

@@ -356,6 +356,40 @@ local marked = job({ admin_comment = "from the site" })
 loga.place(marked, PARTS, 1)
 check("AdminComment of the site stays", marked.admin_comment:match("^from the site; loga: chose n1 g1 %(%d+%-%d+%)$"))
 
+local GPU = { tres_per_node = "gres:gpu:1" }
+-- Another controller, which has the same jobs and remembers nothing.
+local function another()
+	loga = dofile(script)
+	loga.path = folder .. "/table"
+end
+fresh(table_of("n1 1 0.100 1 4 8 1000\nn1 0 0.200 1 4 8 1000\nn2 0 0.600 1 4 8 1000\n"))
+local went = goes({ tres_per_node = "gres:shard:4" }, "n1", 1)
+another()
+check("choices of a controller before count, and their shards", went and goes({}, "n1", 0)
+	and goes({}, "n1", 0) and goes({}, "n1", 0))
+another()
+check("and those of two before it", goes({}, "n1", 0) and goes({}, "n2", 0))
+fresh(table_of("n1 1 0.100 1 4 8 1000\nn1 0 0.200 1 4 8 1000\n"))
+went = goes(GPU, "n1", 1)
+another()
+check("also of a whole GPU", went and goes({}, "n1", 0))
+fresh(table_of(ROWS))
+goes({ tres_per_node = "gres:shard:4" }, "n1", 1)
+another()
+slurm.jobs[jobs].job_state = 3
+check("but not of jobs that have ended", goes({}, "n1", 1))
+fresh(table_of("n1 1 0.100 1 4 8 1000\nn1 0 0.500 1 4 8 1000\n"))
+goes({}, "n1", 1)
+another()
+later(59, "n1 1 0.100 1 4 8 1000\nn1 0 0.500 1 4 8 1000\n")
+local counted = goes({}, "n1", 1) and goes({}, "n1", 0)
+fresh(table_of("n1 1 0.100 1 4 8 1000\nn1 0 0.500 1 4 8 1000\n"))
+goes({}, "n1", 1)
+goes({}, "n1", 1)
+another()
+later(60, "n1 1 0.100 1 4 8 1000\nn1 0 0.500 1 4 8 1000\n")
+check("nor of those older than a minute", counted and goes({}, "n1", 1))
+
 -- Where jobs of no type run, Slurm says.
 fresh(table_of("n1 1 0.100 1 4 8 1000\nn1 0 0.500 1 4 8 1000\n"))
 slurm.jobs = { [-1] = {
@@ -365,7 +399,6 @@ slurm.jobs = { [-1] = {
 check("shards of no type are counted where they are", goes({}, "n1", 0))
 
 -- Whole GPUs.
-local GPU = { tres_per_node = "gres:gpu:1" }
 fresh(table_of(ROWS))
 check("job that asks for a GPU goes to the least score", goes(GPU, "n1", 1))
 check("and has all of it", goes({}, "n2", 0) and goes(GPU, "n1", 0) and goes(GPU))

@@ -8,7 +8,7 @@ use std::fs;
 use std::time::Duration;
 
 /// Slurm shows a job to its script in the second after the one in which it came.
-const SHOWN: Duration = Duration::from_millis(1100);
+pub(crate) const SHOWN: Duration = Duration::from_millis(1100);
 
 /// A job bound to n1, which then takes no more jobs, is bound no longer, and runs elsewhere.
 pub(crate) fn freed(cluster: &Cluster) -> Result<(), String> {

@@ -5,6 +5,7 @@
 use crate::binding_checks::{commented, ended_early, freed};
 use crate::cluster::{Cluster, Job};
 use crate::conf::{GPUS, NODES, SHARDS};
+use crate::record_checks::seconds;
 use crate::table::exporter;
 use crate::Outcome;
 use std::collections::BTreeMap;
@@ -15,7 +16,7 @@ use std::time::{Duration, Instant};
 /// TIMEOUT: a table waits two seconds for an exporter; the rest is for a busy machine.
 pub(crate) const LATE: Duration = Duration::from_secs(6);
 /// A job that asks for one shard.
-const ONE: [&str; 1] = ["--gres=shard:1"];
+pub(crate) const ONE: [&str; 1] = ["--gres=shard:1"];
 
 /// A check, and the cluster that it is made on.
 pub(crate) type Check<On> = fn(&On) -> Result<(), String>;
@@ -327,36 +328,6 @@ fn spread(cluster: &Cluster) -> Result<(), String> {
         counts.values().copied().collect(),
         even,
     )
-}
-
-fn seconds(cluster: &Cluster) -> Result<(), String> {
-    cluster.scores([[0.5, 0.9], [0.9, 0.9], [0.9, 0.9]])?;
-    cluster.forget()?;
-    cluster.write_table(&[])?;
-    let used = cluster.folder.join("used");
-    let write = |text: &str| fs::write(&used, text).map_err(|error| error.to_string());
-    write("1000000000\n")?;
-    let id = cluster.submit(&ONE, &format!("echo 3500000000 > {}", used.display()))?;
-    let job = cluster.ended(&id)?;
-    same("comment", job.comment.as_str(), "loga: 2.500 GPU s on n1")?;
-    let read = |name: &str| fs::read_to_string(cluster.folder.join(name)).unwrap_or_default();
-    let line = format!("loga-epilog: job {id}: loga: 2.500 GPU s on n1");
-    same(&line, read("logged").contains(&line), true)?;
-    let said = read("sacctmgr");
-    let mark = format!("where jobid={id} set AdminComment=loga: chose n1 g0 (");
-    let line = said.lines().find(|line| line.contains(&mark));
-    let whole = line.is_some_and(|line| line.ends_with("); loga: 2.500 GPU s on n1"));
-    same(&said, whole, true)?;
-    let twice = cluster.submit(&["--gres=shard:1", "-N", "2"], "srun true")?;
-    let job = cluster.ended(&twice)?;
-    same("state", job.state.as_str(), "COMPLETED")?;
-    let mut parts: Vec<&str> = job.comment.split("; ").collect();
-    parts.sort_unstable();
-    let seconds = |part: &&str| part.starts_with("loga: 0.000 GPU s on n");
-    let whole = parts.len() == 2 && parts.iter().all(seconds) && parts[0] != parts[1];
-    same(&job.comment, whole, true)?;
-    let job = cluster.run(&[])?;
-    same("comment without GPUs", job.comment.as_str(), "(null)")
 }
 
 fn weighed(cluster: &Cluster) -> Result<(), String> {

@@ -2,8 +2,11 @@
 
 //! [tool] A controller and its nodes.
 
+use crate::backup;
 use crate::conf::{Auth, Behind, Setting, NODES};
+use crate::database;
 use nix::unistd::{geteuid, User};
+use std::cell::RefCell;
 use std::fs;
 use std::fs::File;
 use std::net::TcpListener;
@@ -13,13 +16,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// TIMEOUT: the daemons are up in a second or two on a machine with nothing else to do.
-const START: Duration = Duration::from_secs(30);
+pub(crate) const START: Duration = Duration::from_secs(30);
 /// TIMEOUT: jobs take a second or two.
 const JOBS: Duration = Duration::from_secs(30);
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(50);
 /// Programs that have to be there.
 const NEEDED: [&str; 4] = ["slurmctld", "slurmd", "sbatch", "setpriv"];
+/// And these, where there is a database of jobs.
+const OF_DATABASE: [&str; 3] = ["slurmdbd", "mariadbd", "sacct"];
 
 /// The daemons, which end with this process.
 #[derive(Debug)]
@@ -28,7 +33,7 @@ pub(crate) struct Cluster {
     pub(crate) folder: PathBuf,
     /// The program `loga`.
     pub(crate) loga: PathBuf,
-    controller: Child,
+    pub(crate) controller: RefCell<Child>,
 }
 
 /// What became of a job.
@@ -52,13 +57,22 @@ impl Cluster {
     /// # Errors
     ///
     /// What is missing, or does not start.
-    pub(crate) fn start(folder: &Path, loga: &Path, behind: Behind) -> Result<Self, String> {
+    pub(crate) fn start(
+        folder: &Path,
+        loga: &Path,
+        behind: Behind,
+        pair: bool,
+    ) -> Result<Self, String> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let folders: Vec<PathBuf> = std::env::split_paths(&path)
             .chain(["/usr/sbin".into()])
             .collect();
         let absent = |name: &&&str| !folders.iter().any(|folder| folder.join(name).exists());
-        if let Some(name) = NEEDED.iter().find(absent) {
+        let stored = match behind {
+            Behind::StandIns => &OF_DATABASE[..],
+            Behind::Module => &[],
+        };
+        if let Some(name) = NEEDED.iter().chain(stored).find(absent) {
             return Err(format!("{name} is missing: run tests/vm/setup"));
         }
         let user = User::from_uid(geteuid()).ok().flatten();
@@ -71,21 +85,28 @@ impl Cluster {
             auth: Auth::of_this_slurm(),
             version: version()?,
             behind,
+            pair,
         };
         setting.write()?;
         if setting.auth == Auth::Munge {
             munged(folder)?;
         }
+        if behind == Behind::StandIns {
+            database::start(&setting)?;
+        }
         let conf = folder.join("slurm.conf");
         let conf = conf.display().to_string();
-        let controller = daemon(folder, "slurmctld", &["-c", "-D", "-f", &conf])?;
+        let controller = match pair {
+            true => backup::controllers(folder)?,
+            false => daemon(folder, "slurmctld", &["-c", "-D", "-f", &conf])?,
+        };
         for node in NODES {
             daemon(folder, "slurmd", &["-D", "-N", node, "-f", &conf])?;
         }
         let cluster = Self {
             folder: folder.to_path_buf(),
             loga: loga.to_path_buf(),
-            controller,
+            controller: RefCell::new(controller),
         };
         let idle = || {
             let states = cluster.ask("sinfo", &["-h", "-N", "-p", "main", "-o", "%t"]);
@@ -97,7 +118,7 @@ impl Cluster {
 
     /// Whether the controller is still the one that was started.
     pub(crate) fn controller_lives(&self) -> bool {
-        let pid = i32::try_from(self.controller.id()).unwrap_or(0);
+        let pid = i32::try_from(self.controller.borrow().id()).unwrap_or(0);
         let stat = procfs::process::Process::new(pid);
         let stat = stat.and_then(|process| process.stat());
         stat.is_ok_and(|stat| stat.comm == "slurmctld" && stat.state != 'Z')
@@ -287,7 +308,7 @@ fn version() -> Result<(u32, u32), String> {
 
 /// Starts a daemon that ends with this process, even if that is killed. Its process has the name of
 /// the program: Slurm looks at it.
-fn daemon(folder: &Path, program: &str, arguments: &[&str]) -> Result<Child, String> {
+pub(crate) fn daemon(folder: &Path, program: &str, arguments: &[&str]) -> Result<Child, String> {
     let path = ["/usr/sbin", "/usr/bin"].map(|at| Path::new(at).join(program));
     let path = path.iter().find(|path| path.exists());
     let path = path.ok_or_else(|| format!("{program} is missing: run tests/vm/setup"))?;
@@ -304,6 +325,7 @@ fn daemon(folder: &Path, program: &str, arguments: &[&str]) -> Result<Child, Str
         .arg(path)
         .args(arguments);
     command
+        .env("SLURM_CONF", folder.join("slurm.conf"))
         .current_dir(folder)
         .stdin(Stdio::null())
         .stdout(log)

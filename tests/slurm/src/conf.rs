@@ -3,6 +3,8 @@
 //! [tool] The files of the cluster: configuration, scripts, and the programs that stand in for
 //! others. Both Slurm 22.05 (Debian 12) and 24.11 (Debian 13) should take them.
 
+use crate::backup;
+use crate::database;
 use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::fs::{symlink, PermissionsExt};
@@ -72,14 +74,16 @@ pub(crate) struct Setting<'a> {
     pub(crate) loga: &'a Path,
     /// The user that all runs as.
     pub(crate) user: &'a str,
-    /// The controller's port, and one for each node.
-    pub(crate) ports: [u16; 1 + NODES.len()],
+    /// The ports of the controller, of slurmdbd and of its database, and one for each node.
+    pub(crate) ports: [u16; 3 + NODES.len()],
     /// How daemons believe each other.
     pub(crate) auth: Auth,
     /// Version of Slurm.
     pub(crate) version: (u32, u32),
     /// What stands behind it.
     pub(crate) behind: Behind,
+    /// Whether there is a second controller, which takes over.
+    pub(crate) pair: bool,
 }
 
 impl Setting<'_> {
@@ -90,7 +94,16 @@ impl Setting<'_> {
     /// The one that cannot be written.
     pub(crate) fn write(&self) -> Result<(), String> {
         let folder = self.folder;
-        for name in ["state", "spool", "dev", "bin", "jobs", "exporters", "munge"] {
+        for name in [
+            "state",
+            "spool",
+            "dev",
+            "bin",
+            "jobs",
+            "exporters",
+            "munge",
+            "pid",
+        ] {
             fs::create_dir(folder.join(name)).map_err(|error| format!("{name}: {error}"))?;
         }
         let log = folder.join("log");
@@ -119,13 +132,18 @@ impl Setting<'_> {
         self.lua()?;
         self.programs()?;
         match self.behind {
-            Behind::StandIns => self.stand_ins(),
+            Behind::StandIns => {
+                database::write(self)?;
+                self.stand_ins()
+            }
             Behind::Module => self.open_to_users(),
         }
     }
 
     /// Lets users of jobs write what their jobs and TaskEpilogs write.
     fn open_to_users(&self) -> Result<(), String> {
+        // A database of jobs would need a server of its own.
+        self.program("bin/sacctmgr", "#!/bin/sh\nexit 1\n")?;
         mode(self.folder, 0o755)?;
         mode(&self.folder.join("jobs"), 0o1777)?;
         self.file("logged", "")?;
@@ -143,18 +161,22 @@ impl Setting<'_> {
             }
         };
         let (user, controller) = (self.user, self.ports[0]);
+        let hosts = match self.pair {
+            true => backup::HOSTS,
+            false => "SlurmctldHost=localhost(127.0.0.1)\n",
+        };
         let (track, task) = match self.behind {
             Behind::StandIns => ("linuxproc", "none"),
             Behind::Module => ("cgroup", "cgroup"),
         };
         let mut text = format!(
-            "ClusterName=loga\nSlurmctldHost=localhost(127.0.0.1)\nSlurmctldPort={controller}\n\
+            "ClusterName=loga\n{hosts}SlurmctldPort={controller}\n\
              SlurmUser={user}\nSlurmdUser={user}\n{auth}\nMpiDefault=none\nMailProg=/bin/true\n\
              ProctrackType=proctrack/{track}\nTaskPlugin=task/{task}\nReturnToService=2\n\
              SelectType=select/cons_tres\nSelectTypeParameters=CR_Core\n\
              SchedulerParameters=batch_sched_delay=0,sched_min_interval=0,sched_interval=1,bf_interval=1\n\
              StateSaveLocation={at}/state\nSlurmdSpoolDir={at}/spool/%n\n\
-             SlurmctldPidFile={at}/slurmctld.pid\nSlurmdPidFile={at}/%n.pid\n\
+             SlurmctldPidFile={at}/pid/slurmctld\nSlurmdPidFile={at}/%n.pid\n\
              SlurmctldLogFile={at}/log/slurmctld\nSlurmdLogFile={at}/log/%n\n\
              SlurmdParameters=config_overrides\nJobSubmitPlugins=lua\nGresTypes=gpu,shard\n\
              Prolog={at}/prolog.sh\nEpilog={at}/epilog.sh\nTaskEpilog={at}/task_epilog.sh\nPrologFlags=Alloc\n"
@@ -163,13 +185,14 @@ impl Setting<'_> {
         if self.behind == Behind::StandIns {
             // Writing to a string does not fail.
             let _ = writeln!(text, "TaskProlog={at}/task_prolog.sh");
+            text += &database::of_slurm_conf(self);
         }
         let gres = |node: usize, kind: &str, count: usize| {
             let each = self.behind.gpus(node);
             let each = each.map(|gpu| format!("{kind}:g{gpu}:{count}"));
             each.join(",")
         };
-        for (node, (name, port)) in NODES.iter().zip(&self.ports[1..]).enumerate() {
+        for (node, (name, port)) in NODES.iter().zip(&self.ports[3..]).enumerate() {
             let gres = [gres(node, "gpu", 1), gres(node, "shard", SHARDS)].join(",");
             // Writing to a string does not fail.
             let _ = writeln!(
@@ -235,9 +258,6 @@ impl Setting<'_> {
             )?;
             self.program(name, &text)?;
         }
-        // A database of jobs would need a server of its own.
-        let sacctmgr = format!("#!/bin/sh\necho \"$*\" >> {at}/sacctmgr\n");
-        self.program("bin/sacctmgr", &sacctmgr)?;
         let logger = format!("#!/bin/sh\nexec sed \"s/^/$2: /\" >> {at}/logged\n");
         self.program("bin/logger", &logger)
     }
@@ -278,12 +298,12 @@ impl Setting<'_> {
         mode(&self.folder.join(name), 0o755)
     }
 
-    fn file(&self, name: &str, text: &str) -> Result<(), String> {
+    pub(crate) fn file(&self, name: &str, text: &str) -> Result<(), String> {
         fs::write(self.folder.join(name), text).map_err(|error| format!("{name}: {error}"))
     }
 }
 
-fn mode(path: &Path, mode: u32) -> Result<(), String> {
+pub(crate) fn mode(path: &Path, mode: u32) -> Result<(), String> {
     let set = fs::set_permissions(path, fs::Permissions::from_mode(mode));
     set.map_err(|error| format!("{}: {error}", path.display()))
 }

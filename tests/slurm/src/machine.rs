@@ -51,7 +51,7 @@ impl Machine {
     pub(crate) fn start(folder: &Path, loga: &Path) -> Result<Self, String> {
         let machine = Self {
             stage: Stage::set(&format!("{LAZY} gpus={ALL}"), &parameters())?,
-            cluster: Cluster::start(folder, loga, Behind::Module)?,
+            cluster: Cluster::start(folder, loga, Behind::Module, false)?,
             exporters: RefCell::default(),
         };
         machine.export()?;

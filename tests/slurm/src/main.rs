@@ -13,13 +13,16 @@
 
 #![forbid(unsafe_code)]
 
+mod backup;
 mod binding_checks;
 mod checks;
 mod cleaning;
 mod cluster;
 mod conf;
+mod database;
 mod machine;
 mod module_checks;
+mod record_checks;
 mod table;
 
 use cluster::Cluster;
@@ -104,8 +107,9 @@ fn run(loga: &Path, behind: Behind, outcome: &mut Outcome) -> Result<(), String>
     let done = match behind {
         Behind::StandIns => {
             script(folder, outcome)?;
-            Cluster::start(folder, &loga, behind)
+            Cluster::start(folder, &loga, behind, false)
                 .map(|cluster| checks::run(checks::CHECKS, &cluster, outcome))
+                .and_then(|()| pair(folder, &loga, outcome))
         }
         Behind::Module => Machine::start(folder, &loga)
             .map(|machine| checks::run(module_checks::CHECKS, &machine, outcome)),
@@ -119,6 +123,19 @@ fn run(loga: &Path, behind: Behind, outcome: &mut Outcome) -> Result<(), String>
     }
     cleaning::end_all();
     done
+}
+
+/// A cluster of its own with two controllers.
+fn pair(folder: &Path, loga: &Path, outcome: &mut Outcome) -> Result<(), String> {
+    let folder = folder.join("pair");
+    std::fs::create_dir(&folder).map_err(|error| error.to_string())?;
+    let cluster = Cluster::start(&folder, loga, Behind::StandIns, true)?;
+    let before = outcome.failed;
+    checks::run(backup::CHECKS, &cluster, outcome);
+    if outcome.failed != before {
+        print!("{}", conf::last_words(&folder));
+    }
+    Ok(())
 }
 
 /// The script of job_submit outside Slurm.

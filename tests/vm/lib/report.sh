@@ -35,6 +35,8 @@ logged() {
 counted() {
 	local name=$1 expected=$2 log=$cache/log/$1.log start=$SECONDS last=0 pid percent
 	shift 2
+	# The command may not have begun at the first look.
+	: > "$log"
 	"$@" > "$log" 2>&1 < /dev/null &
 	pid=$!
 	# An interrupted script must not leave the build running.

@@ -10,6 +10,15 @@ pub(super) const MAX_COMMENT: usize = 900;
 /// TIMEOUT: attempts to add to a comment that other nodes add to as well.
 const ATTEMPTS: u32 = 5;
 
+/// Who keeps a job's record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Keeper {
+    /// slurmctld, while the job runs.
+    Controller,
+    /// slurmdbd, also when it has ended.
+    Database,
+}
+
 impl NodeJob<'_> {
     /// Adds a line to a text of the job's record, in place of one that this node has there. `column`
     /// is its name for `squeue`, `field` for the other commands.
@@ -20,13 +29,27 @@ impl NodeJob<'_> {
         line: &str,
         ask: &impl Programs,
     ) -> Result<(), String> {
-        let id = self.job.id.to_string();
         let column = format!("{column}:1024");
+        let added = self.add_to(Keeper::Controller, &column, field, line, ask);
+        if added.is_ok() || field != "AdminComment" {
+            return added;
+        }
+        self.add_to(Keeper::Database, &column, field, line, ask)
+    }
+
+    fn add_to(
+        &self,
+        keeper: Keeper,
+        column: &str,
+        field: &str,
+        line: &str,
+        ask: &impl Programs,
+    ) -> Result<(), String> {
         for attempt in 0..ATTEMPTS {
-            let old = ask("squeue", &["-h", "--states=all", "-j", &id, "-O", &column])?;
+            let old = self.old(keeper, column, ask)?;
             let old = old.trim();
             // Not a part of another line: "on n1" of "on n10".
-            if old.split("; ").any(|part| part == line) {
+            if old.split("; ").any(|part| part.eq_ignore_ascii_case(line)) {
                 return Ok(());
             }
             if old.len() > MAX_COMMENT {
@@ -39,7 +62,7 @@ impl NodeJob<'_> {
             let others = parts.filter(|part| !is_of(part, &self.job.node));
             let new: Vec<&str> = others.chain([line]).collect();
             let new = new.join("; ");
-            self.write(field, &new, ask)?;
+            self.write(keeper, field, &new, ask)?;
             if self.alone {
                 return Ok(());
             }
@@ -48,27 +71,49 @@ impl NodeJob<'_> {
         Err("other nodes wrote over it".to_string())
     }
 
-    /// Writes a text of the job's record: in the controller, else in the database of jobs.
-    fn write(&self, field: &str, text: &str, ask: &impl Programs) -> Result<(), String> {
-        let text = format!("{field}={text}");
-        let (job, id) = (
-            format!("JobId={}", self.job.id),
-            format!("jobid={}", self.job.id),
-        );
-        let written = ask("scontrol", &["update", &job, &text]);
-        if written.is_ok() || field != "AdminComment" {
-            return written.map(drop);
+    /// What the text is now. The database has what other nodes wrote after the job's end; without an
+    /// answer of it, that is what the controller has.
+    fn old(&self, keeper: Keeper, column: &str, ask: &impl Programs) -> Result<String, String> {
+        let id = self.job.id.to_string();
+        if keeper == Keeper::Database {
+            let stored = ask(
+                "sacct",
+                &["-X", "-n", "-P", "-j", &id, "-o", "admincomment"],
+            );
+            if let Some(stored) = stored.ok().filter(|stored| !stored.trim().is_empty()) {
+                return Ok(stored);
+            }
         }
-        let modify = ["-i", "modify", "job", "where", &id, "set", &text];
-        ask("sacctmgr", &modify).map(drop)
+        ask("squeue", &["-h", "--states=all", "-j", &id, "-O", column])
+    }
+
+    fn write(
+        &self,
+        keeper: Keeper,
+        field: &str,
+        text: &str,
+        ask: &impl Programs,
+    ) -> Result<(), String> {
+        let (text, id) = (format!("{field}={text}"), self.job.id);
+        let written = match keeper {
+            Keeper::Controller => ask("scontrol", &["update", &format!("JobId={id}"), &text]),
+            Keeper::Database => {
+                let which = format!("jobid={id}");
+                let modify = ["-i", "modify", "job", "where", &which, "set", &text];
+                ask("sacctmgr", &modify)
+            }
+        };
+        written.map(drop)
     }
 }
 
-/// Whether a part of a text is GPU seconds on a node.
+/// Whether a part of a text is GPU seconds on a node. sacctmgr 22.05 writes in small letters.
 fn is_of(part: &str, node: &str) -> bool {
+    let part = part.to_ascii_lowercase();
     let seconds = part.strip_prefix("loga: ");
-    let of = seconds.and_then(|rest| rest.split_once(" GPU s on "));
-    of.and_then(|(_, of)| of.split(' ').next()) == Some(node)
+    let of = seconds.and_then(|rest| rest.split_once(" gpu s on "));
+    let of = of.and_then(|(_, of)| of.split(' ').next());
+    of.is_some_and(|of| of.eq_ignore_ascii_case(node))
 }
 
 impl Job {

@@ -24,6 +24,8 @@ struct Fake {
     own_ns: RefCell<u64>,
     others_ns: RefCell<u64>,
     comment: RefCell<String>,
+    /// The AdminComment in the database.
+    stored: RefCell<String>,
     /// No program works.
     dead: bool,
     /// The job has ended for the controller.
@@ -55,7 +57,13 @@ impl Fake {
                     .to_string()
             }
             "scontrol" if self.closed => return Err("scontrol: closed".to_string()),
-            "sacctmgr" => String::new(),
+            "sacct" => self.stored.borrow().clone(),
+            // As that of Slurm 22.05.
+            "sacctmgr" => {
+                let text = arguments.last().and_then(|text| text.split_once('='));
+                *self.stored.borrow_mut() = text.expect("a text").1.to_lowercase();
+                String::new()
+            }
             "squeue" if line.contains("tres-per-node") => {
                 format!("{:<128}{}\n", "gres:shard:g1:3", self.comment.borrow())
             }
@@ -150,6 +158,24 @@ fn record_that_is_closed_is_written_in_the_database() {
     assert!(place.epilog(&ask).is_ok());
     let wanted = "sacctmgr -i modify job where jobid=7 set AdminComment=loga: 0.000 GPU s on n1";
     assert!(fake.has_asked(wanted));
+}
+
+#[test]
+fn database_keeps_what_other_nodes_wrote() {
+    let (_folder, arguments) = folder();
+    let mark = "loga: chose n2 g0 (1-2)";
+    let fake = Fake {
+        closed: true,
+        comment: mark.to_string().into(),
+        stored: format!("{mark}; loga: 1.500 gpu s on n2; loga: 9.000 gpu s on n1").into(),
+        ..Fake::default()
+    };
+    let ask = |program: &str, arguments: &[&str]| fake.answer(program, arguments);
+    let place = place(&arguments, 7);
+    let _ = place.prolog(&options(&arguments), &ask);
+    assert!(place.epilog(&ask).is_ok());
+    let both = format!("{mark}; loga: 1.500 gpu s on n2; loga: 0.000 gpu s on n1");
+    assert_eq!(*fake.stored.borrow(), both);
 }
 
 #[test]
