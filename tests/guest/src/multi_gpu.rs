@@ -3,6 +3,7 @@
 //! [tool] Tests with several GPUs.
 
 use crate::caller::Caller;
+use crate::dispatch::{start_nice, PRIO};
 use crate::ktap::{ensure, Verdict};
 use crate::limits::{self, within};
 use crate::load::Load;
@@ -17,6 +18,7 @@ use std::time::{Duration, Instant};
 crate::ktap::tests![
     two_gpus_are_accounted_apart: timed,
     two_gpus_throttle_apart,
+    two_gpus_decide_on_submissions_apart,
     six_gpus_are_accounted_by_one_poller: timed,
     wrong_poller_is_refused,
 ];
@@ -150,6 +152,27 @@ fn two_gpus_throttle_apart() -> Verdict {
     ensure!(client_of(&stat, hog.pid()).is_none(), "the hog is on GPU 1");
     hog.kill()?;
     drop((hog, light, other));
+    stage.teardown()
+}
+
+/// A client of a low priority waits for the one of a high priority on its own GPU only.
+fn two_gpus_decide_on_submissions_apart() -> Verdict {
+    let stage = Stage::set(&format!("{LAZY} gpus=2"), PRIO)?;
+    let apart = Placed::start(1, "--kernel-us 1000 --channels 1")?;
+    let mut low = Caller::with_channels(1)?;
+    low.ask("store 100")?;
+    let hog = start_nice(-10, "--gpu 0 --kernel-us 3000 --depth 4 --wait block")?;
+    stage.wait_until_measured(hog.pid())?;
+    let waited_us = low.ask("store 100")?[0];
+    // TIMEOUT: it is granted once a second.
+    within("us of a store beside the hog", waited_us, 100_000..)?;
+    let now = snapshots(2)?;
+    let [here, there] = [0, 1].map(|gpu: usize| now[gpu].info.submission_waits.order_ns);
+    ensure!(here > 0, "nobody waited for another client on GPU 0");
+    ensure!(there == 0, "{there} ns for other clients, alone on GPU 1");
+    let kernels = apart.load.stop()?.summary.kernels;
+    ensure!(kernels > 0, "no kernel on GPU 1");
+    drop((low, hog));
     stage.teardown()
 }
 
