@@ -1,25 +1,31 @@
 -- SPDX-License-Identifier: GPL-2.0
 --
--- How long packaging/slurm/loga.lua takes with a table of 1,250 nodes of eight GPUs, outside Slurm and
--- with no jobs. Arguments: the path of loga.lua, and a folder to write a table into. Prints the
--- median and the most of some tries, in ms of processor time: for a table that is new, and for one that
--- was read before.
+-- How long packaging/slurm/loga.lua takes with a table of nodes of eight GPUs, outside Slurm and with no
+-- jobs. Arguments: the path of loga.lua, a folder to write a table into, and how many nodes (1,250).
+-- Prints the median and the most of some tries, in ms of processor time: for a table that is new, and
+-- for one that was read before.
 
 local script, folder = arg[1], arg[2]
 local TRIES = 25
-local NODES = 1250
+local NODES = tonumber(arg[3] or 1250)
+-- `loga slurm table` writes no more, and leaves out the busiest.
+local ROWS = math.min(NODES * 8, 16384)
+local function name(node)
+	return string.format("node%05d", node)
+end
+local LAST = name(math.ceil(ROWS / 8))
 local PARTS = {
-	all = { nodes = "node[0001-1250]", flag_default = 1 },
-	last = { nodes = "node1250", flag_default = 0 },
+	all = { nodes = string.format("node[00001-%05d]", NODES), flag_default = 1 },
+	last = { nodes = LAST, flag_default = 0 },
 }
 slurm = { jobs = {}, log_error = print, log_info = function() end }
 
 -- Best first; `shards` of each GPU.
 local function table_of(shards)
 	local rows = { "# loga-slurm-table 2 " .. os.time() }
-	for at = 0, NODES * 8 - 1 do
-		rows[#rows + 1] = string.format("node%04d %d %.3f 1 %d 64 512000",
-			math.floor(at / 8) + 1, at % 8, at / (NODES * 8), shards)
+	for at = 0, ROWS - 1 do
+		rows[#rows + 1] = string.format("%s %d %.3f 1 %d 64 512000",
+			name(math.floor(at / 8) + 1), at % 8, at / ROWS, shards)
 	end
 	return table.concat(rows, "\n") .. "\n"
 end
@@ -35,7 +41,7 @@ end
 
 local function line(what, times)
 	table.sort(times)
-	print(string.format("%-48s %6.2f %6.2f", what, times[math.ceil(#times / 2)], times[#times]))
+	print(string.format("%-56s %6.2f %6.2f", what, times[math.ceil(#times / 2)], times[#times]))
 end
 
 local function measure(what, shards, partition, wanted)
@@ -58,7 +64,7 @@ local function measure(what, shards, partition, wanted)
 	line(what .. ", table of before", later)
 end
 
-print(string.format("%-48s %6s %6s", "ms", "median", "most"))
-measure("best GPU has room", 4, "all", "node0001")
-measure("only the last node is in the partition", 4, "last", "node1250")
+print(string.format("%-56s %6s %6s", ROWS .. " GPUs, " .. #table_of(4) .. " bytes; ms", "median", "most"))
+measure("best GPU has room", 4, "all", name(1))
+measure("only the last node is in the partition", 4, "last", LAST)
 measure("no GPU has room", 0, "all", "no GPU with room")

@@ -6,6 +6,7 @@ use crate::binding_checks::{commented, ended_early, freed};
 use crate::cluster::{Cluster, Job};
 use crate::conf::{GPUS, NODES, SHARDS};
 use crate::record_checks::seconds;
+use crate::stream_checks::{at_once, one_by_one};
 use crate::table::exporter;
 use crate::Outcome;
 use std::collections::BTreeMap;
@@ -44,6 +45,11 @@ pub(crate) const CHECKS: &[(&str, Check<Cluster>)] = &[
     ),
     ("hostile job fields do nothing but to their job", hostile),
     ("thirty jobs at once spread", spread),
+    (
+        "a stream of jobs lands where the simulator places it",
+        one_by_one,
+    ),
+    ("and so do jobs that come at the same time", at_once),
     ("GPU seconds come into the job's record", seconds),
     (
         "the job's cgroup gets the weight of its shards, and loses it",

@@ -225,13 +225,17 @@ impl Setting<'_> {
         Ok(all.map(lines).collect())
     }
 
-    /// The example of a site's script, and between it and ours one that forgets claims when asked.
+    /// The example of a site's script, and between it and ours one that forgets claims when asked, and that
+    /// can be told how long they count.
     fn lua(&self) -> Result<(), String> {
         let at = self.folder.display();
         let ours = absolute("packaging/slurm/loga.lua")?;
         let between = format!(
             "local function fresh()\n\
-             \tlocal loga = dofile(\"{}\")\n\tloga.path = \"{at}/table\"\n\treturn loga\nend\n\
+             \tlocal loga = dofile(\"{}\")\n\tloga.path = \"{at}/table\"\n\
+             \tlocal file = io.open(\"{at}/claim\")\n\
+             \tif file then loga.claim = tonumber(file:read()); file:close() end\n\
+             \treturn loga\nend\n\
              local loga = fresh()\n\
              return {{ place = function(...)\n\
              \tif os.remove(\"{at}/forget\") then loga = fresh() end\n\

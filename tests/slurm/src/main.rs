@@ -23,6 +23,7 @@ mod database;
 mod machine;
 mod module_checks;
 mod record_checks;
+mod stream_checks;
 mod table;
 
 use cluster::Cluster;

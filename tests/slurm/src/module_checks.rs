@@ -7,6 +7,7 @@ use crate::checks::{same, untouched, Check};
 use crate::cluster::until;
 use crate::conf::{Behind, NODES};
 use crate::machine::{gpu, load, parameters, work, Machine, Ran, Row, ALL};
+use crate::stream_checks::LOADS;
 use loga::uapi;
 use loga_cli::device::Device;
 use loga_cli::stat::Stat;
@@ -20,8 +21,6 @@ use std::time::Duration;
 
 /// Users of jobs: `machine.sh` makes them.
 const USERS: [u32; ALL as usize] = [1001, 1002, 1003, 1004, 1005, 1006];
-/// Loads of the GPUs in percent: the last of the second node has the least.
-const LOADS: [u32; ALL as usize] = [90, 75, 50, 20, 90, 40];
 /// Loads that differ by less are not told apart.
 const APART: f64 = 0.1;
 /// Part by which a job's record may differ from the model's log.
@@ -103,11 +102,15 @@ fn lands(machine: &Machine) -> Result<(), String> {
     for row in &rows {
         println!("# {} {} {:.3}", row.node, row.gpu, row.score);
     }
-    for (one, busy_one) in rows.iter().zip(&busy) {
-        for (other, busy_other) in rows.iter().zip(&busy) {
-            if busy_one + APART < *busy_other && one.score >= other.score {
-                return Err(format!("{one:?} is less busy than {other:?}: {busy:?}"));
-            }
+    // The best row comes first.
+    let of = |row: &Row| usize::try_from(row.gpu).ok().and_then(|gpu| busy.get(gpu));
+    for (one, other) in rows
+        .iter()
+        .flat_map(|one| rows.iter().map(move |other| (one, other)))
+    {
+        let (busy_one, busy_other) = (of(one).ok_or("no GPU")?, of(other).ok_or("no GPU")?);
+        if busy_one + APART < *busy_other && one.score >= other.score {
+            return Err(format!("{one:?} is less busy than {other:?}: {busy:?}"));
         }
     }
     lands_on(&machine.run(USERS[0])?, 3)?;
@@ -143,10 +146,10 @@ fn weights(machine: &Machine) -> Result<(), String> {
     };
     until(Duration::from_secs(120), heavier).map_err(|()| format!("weights {:?}", all()))?;
     println!("# weights {:?}", all());
-    // It asks for no shards, so that Slurm alone chooses, and takes the least weight.
+    // It asks for what job_submit does not add up, so that Slurm alone chooses: the least weight.
     let user = format!("--uid={}", USERS[0]);
     let id = machine.cluster.submit(
-        &["--gres=gpu:1", &user],
+        &["--gres=gpu:1", "--cpus-per-gpu=1", &user],
         &work("--kernel-us 1000 --count 20"),
     )?;
     let ran = machine.ran(&id)?;

@@ -5,14 +5,18 @@
 //! threads are busy, so that many idle connections do not keep a scraper waiting. A request that
 //! makes a site panic gets status 500, and the thread answers the next one.
 
+mod connection;
+pub mod tls;
+
 use crate::names::Name;
+use connection::{left, Connection};
+use rustls::ServerConfig;
 use std::fmt;
 use std::fs;
 use std::io;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixListener;
 use std::panic;
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
@@ -128,6 +132,7 @@ pub struct Server {
     listener: Arc<Listener>,
     /// Where.
     pub address: Address,
+    tls: Option<Arc<ServerConfig>>,
 }
 
 impl Server {
@@ -153,7 +158,25 @@ impl Server {
         Ok(Self {
             listener: Arc::new(listener),
             address,
+            tls: None,
         })
+    }
+
+    /// The same over TLS, if it is a port.
+    #[must_use]
+    pub fn over_tls(self, config: Arc<ServerConfig>) -> Self {
+        Self {
+            tls: Some(config),
+            ..self
+        }
+    }
+
+    /// Where, for a client.
+    pub fn url(&self) -> String {
+        match (&self.address, &self.tls) {
+            (Address::Tcp(address), Some(_)) => format!("https://{address}"),
+            (address, _) => address.to_string(),
+        }
     }
 
     /// Answers from now on, in threads of its own.
@@ -165,6 +188,7 @@ impl Server {
         let count = Arc::new(AtomicUsize::new(0));
         for _ in 0..WORKERS {
             let (listener, site, count) = (self.listener.clone(), site.clone(), count.clone());
+            let tls = self.tls.clone();
             let named = thread::Builder::new().name("http".into()).stack_size(STACK);
             named.spawn(move || loop {
                 // A client that hangs up concerns that client only.
@@ -173,7 +197,10 @@ impl Server {
                         listener.accept().map(|(one, _)| {
                             // Without it, the body waits 40 ms for the client to confirm the head.
                             one.set_nodelay(true)?;
-                            answer(one, &*site, &count)
+                            match &tls {
+                                Some(tls) => answer(tls::Secured::new(tls, one)?, &*site, &count),
+                                None => answer(one, &*site, &count),
+                            }
                         })
                     }
                     Listener::Unix(listener) => listener
@@ -195,34 +222,6 @@ pub(crate) fn remove_old(path: &Path) -> io::Result<()> {
         Ok(data) if data.file_type().is_socket() => fs::remove_file(path),
         _ => Ok(()),
     }
-}
-
-/// A connection whose waits have an end.
-trait Connection: Read + Write {
-    fn wait_at_most(&self, time: Duration) -> io::Result<()>;
-}
-
-impl Connection for TcpStream {
-    fn wait_at_most(&self, time: Duration) -> io::Result<()> {
-        self.set_read_timeout(Some(time))?;
-        self.set_write_timeout(Some(time))
-    }
-}
-
-impl Connection for UnixStream {
-    fn wait_at_most(&self, time: Duration) -> io::Result<()> {
-        self.set_read_timeout(Some(time))?;
-        self.set_write_timeout(Some(time))
-    }
-}
-
-/// What is left until a time.
-fn left(end: Instant) -> io::Result<Duration> {
-    let left = end.saturating_duration_since(Instant::now());
-    if left.is_zero() {
-        return Err(io::ErrorKind::TimedOut.into());
-    }
-    Ok(left)
 }
 
 fn answer<S: Site>(

@@ -146,6 +146,22 @@ fn role_allows_three_verbs_on_one_resource_and_is_bound_to_the_account_of_the_po
 }
 
 #[test]
+fn role_for_annotations_is_bound_to_the_same_account() {
+    const FILE: &str = "loga-annotate.yaml";
+    assert_eq!(documents(FILE).len(), 2);
+    let role: ClusterRole = object_of(FILE, "ClusterRole");
+    let rules = serde_json::to_value(role.rules.expect("rules")).expect("JSON");
+    let wanted = json!([{"apiGroups": [""], "resources": ["nodes"], "verbs": ["patch"]}]);
+    assert_eq!(rules, wanted);
+    let binding: ClusterRoleBinding = object_of(FILE, "ClusterRoleBinding");
+    let account: ServiceAccount = object("ServiceAccount");
+    let subject = &binding.subjects.expect("subjects")[0];
+    assert_eq!(Some(&subject.name), account.metadata.name.as_ref());
+    assert_eq!(subject.namespace, account.metadata.namespace);
+    assert_eq!(Some(binding.role_ref.name), role.metadata.name);
+}
+
+#[test]
 fn pod_may_do_nothing_but_what_it_needs() {
     let pod = pod();
     assert_eq!(pod.containers.len(), 1);
@@ -266,6 +282,7 @@ fn scheduler_goes_on_without_an_answer() {
             [
                 "urlPrefix",
                 "prioritizeVerb",
+                "filterVerb",
                 "weight",
                 "enableHTTPS",
                 "httpTimeout",
@@ -281,13 +298,14 @@ fn scheduler_goes_on_without_an_answer() {
     assert_eq!(extender["nodeCacheCapable"], true);
     assert_eq!(extender["httpTimeout"], "200ms");
     assert_eq!(extender["prioritizeVerb"], "prioritize");
+    assert_eq!(extender["filterVerb"], "filter");
     assert!(extender["weight"].as_i64().is_some_and(|weight| weight > 0));
 }
 
 #[test]
 fn arguments_that_are_wrong_are_refused_with_what_would_be_right() {
     for (line, said) in [
-        ("--nodes n1", "<--extender <ADDRESS>|--taints>"),
+        ("--nodes n1", "<--extender <ADDRESS>|--taints|--annotate>"),
         ("--extender 9467 --nodes n1", "want an address and a port"),
         ("--taints", "--nodes <NODES>"),
         (
@@ -297,6 +315,14 @@ fn arguments_that_are_wrong_are_refused_with_what_would_be_right() {
         (
             "--extender 127.0.0.1:0 --nodes n1 --api https://h",
             "--taints",
+        ),
+        (
+            "--extender 127.0.0.1:0 --nodes n1 --certificate c",
+            "--key <FILE>",
+        ),
+        (
+            "--extender 127.0.0.1:0 --nodes n1 --certificate /no/c --key /no/k",
+            "/no/c: ",
         ),
         (
             "--taints --nodes n1 --api http://h",

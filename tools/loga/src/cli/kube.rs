@@ -61,24 +61,40 @@ pub struct Pods {
 
 /// Arguments of `loga kube`.
 #[derive(Args, Clone, Debug)]
-#[command(group = ArgGroup::new("task").required(true).multiple(true).args(["extender", "taints"]))]
-#[command(mut_arg("api", |api| api.requires("taints")))]
+#[command(group = ArgGroup::new("task").required(true).multiple(true).args(["extender", "taints", "annotate"]))]
+#[command(group = ArgGroup::new("written").multiple(true).args(["taints", "annotate"]))]
+#[command(mut_arg("api", |api| api.requires("written")))]
 pub struct Kube {
     /// Answer kube-scheduler's requests for scores of nodes here, such as 0.0.0.0:9467 or unix:PATH
     ///
     /// POST /prioritize takes ExtenderArgs and returns a HostPriorityList: 10 for a node with a free
     /// GPU, 0 for one whose GPUs are all full, 5 for a node of which nothing is known. GET /healthz
-    /// answers while the server runs.
+    /// answers while the server runs. POST /filter takes ExtenderArgs and returns an
+    /// ExtenderFilterResult without the nodes whose GPUs are all lost, and without those on whose best
+    /// GPU the pod would lose more than its annotation loga/max-loss allows, in percent.
     #[arg(long, value_name = "ADDRESS")]
     pub extender: Option<Address>,
-    /// Keep new pods off GPUs whose programs wait much, by DeviceTaintRule objects
+    /// Answer over TLS, with the chain of certificates in this file (PEM)
+    #[arg(long, value_name = "FILE", requires = "key", requires = "extender")]
+    pub certificate: Option<PathBuf>,
+    /// The key of the certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "certificate")]
+    pub key: Option<PathBuf>,
+    /// Keep new pods off GPUs whose programs wait much or that are lost, by DeviceTaintRule objects
     ///
     /// A GPU gets a rule of effect NoSchedule when its programs together waited for more than 30 % of
     /// the last 30 s, and loses it when that was below 15 % for a minute, or longer if the GPU got
     /// another rule soon after it had lost one. At most half of a node's GPUs have one. Rules that an
-    /// earlier run left are removed at the start.
+    /// earlier run left are removed at the start. A lost GPU has a rule of its own while its node calls
+    /// it so.
     #[arg(long)]
     pub taints: bool,
+    /// Write the free part of each GPU into the annotation loga/free-percent of its node
+    ///
+    /// At most every 30 s for a node, and if a GPU's part changed by 5 points or more. The annotation
+    /// goes when nothing is known of the node.
+    #[arg(long)]
+    pub annotate: bool,
     /// The nodes, separated by commas, or a file (a path that begins with / or .) with one per line
     ///
     /// A node is its name in Kubernetes, or NAME=URL or NAME=/PATH where its exporter's text is

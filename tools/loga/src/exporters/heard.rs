@@ -48,6 +48,13 @@ impl Heard {
         opinion.map_or(0, |(opinion, _)| opinion.exported)
     }
 
+    /// The last answer, while it is young enough to count.
+    pub fn current(&self, now: Instant) -> Option<&Opinion> {
+        let (opinion, read) = self.opinion.as_ref()?;
+        let since = now.saturating_duration_since(*read).as_secs();
+        (opinion.age_s.saturating_add(since) <= MAX_AGE_S).then_some(opinion)
+    }
+
     /// GPUs that may be chosen, and the age of their figures in seconds.
     pub fn gpus(&self, now: Instant) -> impl Iterator<Item = (Scored, u64)> + '_ {
         let opinion = self.opinion.iter();

@@ -46,6 +46,8 @@ pub struct Scored {
     pub minor: u32,
     /// What its programs together waited in the window, in millionths of it; may be above a million.
     pub waited: Option<u64>,
+    /// What they want together, in millionths of the GPU; may be above a million.
+    pub want: Option<u64>,
 }
 
 /// What a node's exporter says.
@@ -57,6 +59,8 @@ pub struct Opinion {
     pub exported: usize,
     /// GPUs that may be chosen.
     pub gpus: Vec<Scored>,
+    /// GPUs that are lost, by the numbers of their device nodes.
+    pub lost: Vec<u32>,
 }
 
 /// What is read about one GPU.
@@ -65,7 +69,8 @@ struct Figures {
     want: Option<u64>,
     slowdown: Option<u64>,
     clients: usize,
-    out_of_use: bool,
+    lost: bool,
+    enforces_nothing: bool,
     fallbacks: u64,
     waited: Option<u64>,
     minor: Option<u32>,
@@ -113,10 +118,14 @@ pub fn opinion(text: &[u8], times: &Times) -> Result<Opinion, String> {
         note(sample, &mut gpus)?;
     }
     let scored = gpus.iter().filter_map(|(gpu, figures)| figures.score(*gpu));
+    let lost = gpus.iter().filter(|(_, figures)| figures.lost);
     Ok(Opinion {
         age_s,
         exported: gpus.len(),
         gpus: scored.collect(),
+        lost: lost
+            .map(|(gpu, figures)| figures.minor.unwrap_or(*gpu))
+            .collect(),
     })
 }
 
@@ -150,8 +159,8 @@ fn note(sample: &Sample<'_>, gpus: &mut BTreeMap<u32, Figures>) -> Result<(), St
         "loga_gpu_clients" => {
             figures.clients = usize::try_from(value / PPM).unwrap_or(MAX_CLIENTS);
         }
-        "loga_gpu_lost" => figures.out_of_use |= value != 0,
-        "loga_gpu_enforcing" => figures.out_of_use |= value == 0,
+        "loga_gpu_lost" => figures.lost |= value != 0,
+        "loga_gpu_enforcing" => figures.enforces_nothing |= value == 0,
         _ => figures.fallbacks = value / PPM,
     }
     Ok(())
@@ -159,7 +168,7 @@ fn note(sample: &Sample<'_>, gpus: &mut BTreeMap<u32, Figures>) -> Result<(), St
 
 impl Figures {
     fn score(&self, gpu: u32) -> Option<Scored> {
-        if self.out_of_use {
+        if self.lost || self.enforces_nothing {
             return None;
         }
         let slowdown = match (self.slowdown, self.want) {
@@ -175,6 +184,7 @@ impl Figures {
             fallbacks: self.fallbacks,
             minor: self.minor.unwrap_or(gpu),
             waited: self.waited,
+            want: self.want,
         })
     }
 }
@@ -348,6 +358,7 @@ mod tests {
         let lost = format!("{both}loga_gpu_lost{{gpu=\"0\"}} 1\nloga_gpu_lost{{gpu=\"1\"}} 0\n");
         assert_eq!(scores(&lost), [(1, 0)]);
         assert_eq!(read(&lost).expect("reads").exported, 2);
+        assert_eq!(read(&lost).expect("reads").lost, [0]);
         let free =
             format!("{both}loga_gpu_enforcing{{gpu=\"1\"}} 0\nloga_gpu_enforcing{{gpu=\"0\"}} 1\n");
         assert_eq!(scores(&free), [(0, 0)]);

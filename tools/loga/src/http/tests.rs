@@ -3,6 +3,8 @@
 //! [tool] Bodies of requests, and sites that panic.
 
 use super::*;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::time::Duration;
 
 /// Answers with the length of the body, or panics.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The API server: five requests over HTTPS, as the service account.
+//! [tool] The API server: six requests over HTTPS, as the service account.
 
 use super::pod::{Claim, Pod, Pods};
 use super::rule::{List, Listed, Rule, OWNER, OWNER_LABEL};
@@ -280,6 +280,25 @@ impl Session {
         match answered(request.send(&body))? {
             (200..=202, _) => Ok(()),
             (status, body) => Err(refused(&what, status, &body)),
+        }
+    }
+
+    /// Gives a node an annotation, or takes it away. A node that is not there has none.
+    ///
+    /// # Errors
+    ///
+    /// What the server or the network said.
+    pub fn annotate(&self, node: &str, name: &str, value: Option<&str>) -> Result<(), String> {
+        let patch = serde_json::json!({"metadata": {"annotations": {name: value}}});
+        let request = self
+            .agent
+            .patch(format!("{}/api/v1/nodes/{node}", self.url))
+            .header("Authorization", &self.authorization)
+            .header("Accept", "application/json")
+            .content_type("application/merge-patch+json");
+        match answered(request.send(patch.to_string().as_bytes()))? {
+            (200 | 404, _) => Ok(()),
+            (status, body) => Err(refused(&format!("annotate {node}"), status, &body)),
         }
     }
 

@@ -5,9 +5,15 @@
 use super::hysteresis::Key;
 use crate::exporters::heard::Heard;
 use crate::exporters::reading::Answer;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{PoisonError, RwLock};
 use std::time::Instant;
+
+/// A million: all of a GPU.
+const WHOLE: u64 = 1_000_000;
+
+/// Percent by the number of a device node.
+pub type Free = BTreeMap<u32, u64>;
 
 /// The nodes by name.
 #[derive(Debug, Default)]
@@ -38,6 +44,40 @@ impl Board {
             heard.gpus(now).map(|(gpu, _)| gpu.ppm).min()
         };
         names.iter().map(best).collect()
+    }
+
+    /// Whether each node says that all its GPUs are lost.
+    pub fn is_lost(&self, names: &[String], now: Instant) -> Vec<bool> {
+        let board = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let is_lost = |name| {
+            let heard: Option<&Heard> = board.get(name);
+            let current = heard.and_then(|heard| heard.current(now));
+            current.is_some_and(|one| one.exported > 0 && one.lost.len() == one.exported)
+        };
+        names.iter().map(is_lost).collect()
+    }
+
+    /// The GPUs that each node calls lost, of nodes that answer.
+    pub fn lost(&self, now: Instant) -> BTreeMap<String, BTreeSet<u32>> {
+        let board = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let of_node = |(name, heard): (&String, &Heard)| {
+            let lost = &heard.current(now)?.lost;
+            Some((name.clone(), lost.iter().copied().collect()))
+        };
+        board.iter().filter_map(of_node).collect()
+    }
+
+    /// The part of each GPU that nobody wants, in percent, by the numbers of their device nodes; nothing
+    /// of a node of which nothing is known.
+    pub fn free(&self, now: Instant) -> BTreeMap<String, Free> {
+        let board = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let percent = |want: u64| WHOLE.saturating_sub(want).div_ceil(WHOLE / 100);
+        let of_node = |(name, heard): (&String, &Heard)| {
+            let gpus = heard.gpus(now);
+            let free = gpus.filter_map(|(gpu, _)| Some((gpu.minor, percent(gpu.want?))));
+            (name.clone(), free.collect())
+        };
+        board.iter().map(of_node).collect()
     }
 
     /// What the programs of each GPU waited, in millionths of the window, by nodes and minors.

@@ -181,6 +181,20 @@ fn serve(mut stream: StreamOwned<ServerConnection, TcpStream>, state: &Mutex<Sta
     let _ = stream.flush();
 }
 
+/// As RFC 7396 has it.
+fn merge(object: &mut Value, patch: Value) {
+    let Value::Object(patch) = patch else {
+        *object = patch;
+        return;
+    };
+    for (name, value) in patch {
+        match value {
+            Value::Null => drop(object.as_object_mut().map(|all| all.remove(&name))),
+            value => merge(&mut object[name], value),
+        }
+    }
+}
+
 /// What an API server says when it refuses.
 fn failure(status: u16, message: &str) -> (u16, Value) {
     let said = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
@@ -232,6 +246,14 @@ impl State {
                     Some(_) => (200, json!({"kind": "Status", "status": "Success"})),
                     None => failure(404, &format!("devicetaintrules \"{name}\" not found")),
                 }
+            }
+            ("PATCH", None) if kind == Some("application/merge-patch+json") => {
+                self.heard.push(("patch", path.to_string()));
+                let Some(object) = self.others.get_mut(path) else {
+                    return failure(404, "not found");
+                };
+                merge(object, serde_json::from_slice(body).expect("JSON"));
+                (200, object.clone())
             }
             ("GET", None) => {
                 self.heard.push(("get", target.to_string()));

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The scheduler extender: scores of nodes for kube-scheduler, over HTTP and from memory.
+//! [tool] The scheduler extender: scores of nodes for kube-scheduler, and which of them a pod cannot
+//! use, over HTTP and from memory.
 //!
-//! Source: `ExtenderArgs` and `HostPriorityList` of k8s.io/kube-scheduler/extender/v1, whose fields
-//! have their Go names in JSON.
+//! Source: `ExtenderArgs`, `HostPriorityList` and `ExtenderFilterResult` of
+//! k8s.io/kube-scheduler/extender/v1, whose fields have their Go names in JSON.
+
+mod filter;
 
 use super::board::Board;
 use crate::http::{Answer, Request, Site};
@@ -17,8 +20,10 @@ const MAX_SCORE: u64 = 10;
 const NO_OPINION: u64 = 5;
 /// A million: all of a program's speed.
 const WHOLE: u64 = 1_000_000;
-/// The scheduler's verb.
+/// The scheduler's verb for scores.
 pub const PRIORITIZE: &str = "/prioritize";
+/// The scheduler's verb for nodes that a pod can use.
+pub const FILTER: &str = "/filter";
 /// For probes.
 pub const HEALTH: &str = "/healthz";
 
@@ -66,17 +71,11 @@ impl Site for Extender {
 
     fn answer(&self, request: &Request) -> Answer {
         match (request.path.as_str(), request.method.as_str()) {
-            (PRIORITIZE, "POST") => match self.prioritize(&request.body) {
-                Ok(body) => Answer {
-                    content_type: "application/json",
-                    body,
-                    ..Answer::refused("200 OK")
-                },
-                Err(said) => Answer::said("400 Bad Request", &said),
-            },
-            (PRIORITIZE, _) => Answer {
+            (PRIORITIZE, "POST") => of(self.prioritize(&request.body)),
+            (FILTER, "POST") => of(self.filter(&request.body)),
+            (path @ (PRIORITIZE | FILTER), _) => Answer {
                 headers: "Allow: POST\r\n",
-                ..Answer::said("405 Method Not Allowed", "want POST /prioritize")
+                ..Answer::said("405 Method Not Allowed", &format!("want POST {path}"))
             },
             (HEALTH, "GET" | "HEAD") => Answer {
                 head_only: request.method == "HEAD",
@@ -87,10 +86,24 @@ impl Site for Extender {
                 ..Answer::said("405 Method Not Allowed", "want GET /healthz")
             },
             (path, _) => {
-                let said = format!("nothing at {path}, want POST /prioritize or GET /healthz");
+                let said = format!(
+                    "nothing at {path}, want POST /prioritize, POST /filter or GET /healthz"
+                );
                 Answer::said("404 Not Found", &said)
             }
         }
+    }
+}
+
+/// An answer in JSON, or why there is none.
+fn of(said: Result<String, String>) -> Answer {
+    match said {
+        Ok(body) => Answer {
+            content_type: "application/json",
+            body,
+            ..Answer::refused("200 OK")
+        },
+        Err(said) => Answer::said("400 Bad Request", &said),
     }
 }
 

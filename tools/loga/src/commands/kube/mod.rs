@@ -4,11 +4,13 @@
 //!
 //! | file | contents |
 //! |---|---|
+//! | [`annotation`] | free parts of GPUs, as annotations of nodes |
 //! | [`board`] | what was heard of all nodes |
 //! | [`pod`] | pods and claims of a node |
 //! | [`weights`] | weights of the pods of a node |
 //! | [`extender`] | scores of nodes for kube-scheduler |
-//! | [`hysteresis`] | which GPUs get no new pods |
+//! | [`hysteresis`] | which GPUs get no new pods, since their programs wait |
+//! | [`lost`] | and which, since they are lost |
 //! | [`rule`] | DeviceTaintRule objects |
 //! | [`writer`] | makes those in the API server what they should be |
 //! | [`api`] | the API server, over HTTPS |
@@ -16,12 +18,14 @@
 //!
 //! [`exporters`](crate::exporters) reads the nodes.
 
+pub mod annotation;
 pub mod api;
 pub mod board;
 #[cfg(test)]
 mod double;
 pub mod extender;
 pub mod hysteresis;
+pub mod lost;
 pub mod pod;
 pub mod rule;
 pub mod weights;
@@ -31,14 +35,17 @@ use super::Failure;
 use crate::cli;
 use crate::exporters::nodes::{nodes, Node};
 use crate::exporters::reading::Reader;
+use crate::http::tls;
 use crate::http::Server;
 use crate::names::harmless;
+use annotation::Annotations;
 use api::Api;
-use board::Board;
+use board::{Board, Free};
 use extender::{Extender, PRIORITIZE};
-use hysteresis::{Gates, Key};
-use rule::Naming;
-use std::collections::BTreeSet;
+use hysteresis::Gates;
+use lost::Lost;
+use rule::{Naming, Wanted, Why};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -49,6 +56,13 @@ use writer::Writer;
 /// Time between two looks at the file of nodes.
 const LOOK: Duration = Duration::from_secs(60);
 
+/// What should be in the API server.
+#[derive(Clone, Debug, Default)]
+struct Should {
+    rules: BTreeSet<Wanted>,
+    free: BTreeMap<String, Free>,
+}
+
 /// Serves until interrupted.
 ///
 /// # Errors
@@ -57,19 +71,23 @@ const LOOK: Duration = Duration::from_secs(60);
 pub fn run(arguments: &cli::Kube, out: &mut impl Write) -> Result<(), Failure> {
     let known = checked(&arguments.nodes).map_err(Failure::Text)?;
     let board = Arc::new(Board::default());
-    let closed = Arc::new(Mutex::new(BTreeSet::new()));
+    let should = Arc::new(Mutex::new(Should::default()));
     let every = Duration::from_secs(arguments.every);
-    let writer = match arguments.taints {
-        true => Some(writing(arguments, every, &closed)?),
+    let writer = match arguments.taints || arguments.annotate {
+        true => Some(writing(arguments, every, &should)?),
         false => None,
     };
     if let Some(address) = &arguments.extender {
-        let failed = |error| Failure::Text(format!("cannot listen on {address}: {error}"));
-        let server = Server::bind(address).map_err(failed)?;
+        let failed = |error| Failure::Said(format!("cannot listen on {address}: {error}"));
+        let mut server = Server::bind(address).map_err(failed)?;
+        if let Some((certificate, key)) = arguments.certificate.as_ref().zip(arguments.key.as_ref())
+        {
+            server = server.over_tls(tls::config(certificate, key).map_err(Failure::Said)?);
+        }
         server
             .start(&Arc::new(Extender(board.clone())))
             .map_err(failed)?;
-        writeln!(out, "{}{PRIORITIZE}", server.address)?;
+        writeln!(out, "{}{PRIORITIZE}", server.url())?;
         out.flush()?;
     }
     let mut follower = Follower::new(known, board);
@@ -80,22 +98,22 @@ pub fn run(arguments: &cli::Kube, out: &mut impl Write) -> Result<(), Failure> {
             looked = start;
             follower.refresh(&arguments.nodes);
         }
-        let now_closed = follower.round();
-        *closed.lock().unwrap_or_else(PoisonError::into_inner) = now_closed;
+        let now_should = follower.round();
+        *should.lock().unwrap_or_else(PoisonError::into_inner) = now_should;
         if writer.as_ref().is_some_and(JoinHandle::is_finished) {
-            return Err(Failure::Text(
-                "the thread that writes rules ended".to_string(),
+            return Err(Failure::Said(
+                "the thread that writes to the API server ended".to_string(),
             ));
         }
         thread::sleep(every.saturating_sub(start.elapsed()));
     }
 }
 
-/// Starts the thread that writes rules.
+/// Starts the thread that writes to the API server.
 fn writing(
     arguments: &cli::Kube,
     every: Duration,
-    closed: &Arc<Mutex<BTreeSet<Key>>>,
+    should: &Arc<Mutex<Should>>,
 ) -> Result<JoinHandle<()>, Failure> {
     let api = Api::of(&arguments.server).map_err(Failure::Text)?;
     let naming = Naming {
@@ -103,19 +121,37 @@ fn writing(
         driver: arguments.driver.clone(),
         prefix: arguments.device_prefix.clone(),
     };
-    let mut writer = Writer::new(api, naming);
-    let closed = closed.clone();
+    let mut writer = arguments.taints.then(|| Writer::new(api.clone(), naming));
+    let mut annotations = arguments.annotate.then(Annotations::default);
+    let (should, start) = (should.clone(), Instant::now());
+    let mut told = None;
     let work = move || loop {
-        let now_closed = closed
+        let now_should = should
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
-        for line in writer.round(&now_closed, Instant::now()) {
-            eprintln!("loga: {}", harmless(&line));
+        if let Some(writer) = &mut writer {
+            for line in writer.round(&now_should.rules, Instant::now()) {
+                eprintln!("loga: {}", harmless(&line));
+            }
+        }
+        if let Some(annotations) = &mut annotations {
+            let session = api.session();
+            let done = session
+                .and_then(|session| annotations.round(&session, &now_should.free, start.elapsed()));
+            // The same error once.
+            if let Some(error) = done
+                .as_ref()
+                .err()
+                .filter(|error| told.as_ref() != Some(*error))
+            {
+                eprintln!("loga: API server: {}", harmless(error));
+            }
+            told = done.err();
         }
         thread::sleep(every);
     };
-    let named = thread::Builder::new().name("rules".into());
+    let named = thread::Builder::new().name("api".into());
     named
         .spawn(work)
         .map_err(|error| Failure::Text(format!("no thread: {error}")))
@@ -139,6 +175,7 @@ struct Follower {
     reader: Reader,
     board: Arc<Board>,
     gates: Gates,
+    lost: Lost,
     start: Instant,
 }
 
@@ -148,20 +185,28 @@ impl Follower {
             reader: Reader::new(nodes),
             board,
             gates: Gates::default(),
+            lost: Lost::default(),
             start: Instant::now(),
         }
     }
 
-    /// Reads all nodes once. Returns the GPUs that get no new pods.
-    fn round(&mut self) -> BTreeSet<Key> {
+    /// Reads all nodes once. Returns what should be in the API server.
+    fn round(&mut self) -> Should {
         let answers = self.reader.round();
         let names = self.reader.nodes().iter().map(|node| node.name.as_str());
         for line in self.board.take(names.zip(answers).collect()) {
             eprintln!("loga: {}", harmless(&line));
         }
-        let now = Instant::now();
-        self.gates
-            .step(&self.board.waited(now), self.start.elapsed())
+        let (now, since) = (Instant::now(), self.start.elapsed());
+        let closed = self.gates.step(&self.board.waited(now), since);
+        let lost = self.lost.step(&self.board.lost(now), since);
+        let rules = closed.into_iter().map(|key| (Why::Waiting, key));
+        Should {
+            rules: rules
+                .chain(lost.into_iter().map(|key| (Why::Lost, key)))
+                .collect(),
+            free: self.board.free(now),
+        }
     }
 
     /// Takes on the nodes of the file, if they are others now. A file that is wrong changes nothing.

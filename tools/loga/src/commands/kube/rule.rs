@@ -14,8 +14,28 @@ use std::collections::{BTreeMap, BTreeSet};
 pub const OWNER_LABEL: &str = "app.kubernetes.io/managed-by";
 /// Its value.
 pub const OWNER: &str = "loga-kube";
-/// Key of the taint, which a claim may tolerate.
-pub const TAINT: &str = "loga/waiting";
+
+/// Why a GPU has a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Why {
+    /// Its programs wait much.
+    Waiting,
+    /// It does not answer.
+    Lost,
+}
+
+impl Why {
+    /// Key of the taint, which a claim may tolerate.
+    pub const fn taint(self) -> &'static str {
+        match self {
+            Why::Waiting => "loga/waiting",
+            Why::Lost => "loga/lost",
+        }
+    }
+}
+
+/// A rule that should be there.
+pub type Wanted = (Why, Key);
 
 /// Names that rules are made of.
 #[derive(Clone, Debug)]
@@ -107,19 +127,23 @@ impl Listed {
     }
 }
 
-/// Name of the rule for a GPU.
-pub fn name((node, gpu): &Key) -> String {
-    format!("loga-{node}-{gpu}")
+/// Name of the rule for a GPU. One that ends in a number is of a GPU whose programs wait.
+pub fn name((why, (node, gpu)): &Wanted) -> String {
+    match why {
+        Why::Waiting => format!("loga-{node}-{gpu}"),
+        Why::Lost => format!("loga-{node}-{gpu}-lost"),
+    }
 }
 
 impl Rule {
     /// The rule for a GPU. NVIDIA's DRA driver gives each node a pool of the node's name.
-    pub fn new(naming: &Naming, key: &Key) -> Self {
+    pub fn new(naming: &Naming, wanted: &Wanted) -> Self {
+        let (why, key) = wanted;
         Self {
             api_version: format!("resource.k8s.io/{}", naming.version),
             kind: "DeviceTaintRule",
             metadata: Metadata {
-                name: name(key),
+                name: name(wanted),
                 labels: BTreeMap::from([(OWNER_LABEL.to_string(), OWNER.to_string())]),
             },
             spec: Spec {
@@ -129,7 +153,7 @@ impl Rule {
                     device: format!("{}{}", naming.prefix, key.1),
                 },
                 taint: Taint {
-                    key: TAINT,
+                    key: why.taint(),
                     effect: "NoSchedule",
                 },
             },
@@ -141,16 +165,16 @@ impl Rule {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
     /// To be made.
-    pub make: Vec<Key>,
+    pub make: Vec<Wanted>,
     /// To be removed.
     pub remove: Vec<String>,
 }
 
 /// What makes the rules that are there those that should be. Rules of others stay.
-pub fn changes(closed: &BTreeSet<Key>, there: &[Listed]) -> Changes {
+pub fn changes(closed: &BTreeSet<Wanted>, there: &[Listed]) -> Changes {
     let ours = there.iter().filter(|rule| rule.is_ours());
     let ours: BTreeSet<&str> = ours.map(|rule| rule.metadata.name.as_str()).collect();
-    let wanted: BTreeMap<String, &Key> = closed.iter().map(|key| (name(key), key)).collect();
+    let wanted: BTreeMap<String, &Wanted> = closed.iter().map(|key| (name(key), key)).collect();
     let missing = wanted
         .iter()
         .filter(|(name, _)| !ours.contains(name.as_str()));

@@ -12,6 +12,7 @@ fn exporter(path: &Path, waited: f64) {
     for gpu in 0..2 {
         let device = format!("nvidia{}", gpu + 4);
         text += &format!("loga_gpu_place_score{{gpu=\"{gpu}\",policy=\"wait\"}} 1\n");
+        text += &format!("loga_gpu_want_ratio{{gpu=\"{gpu}\",window=\"30s\"}} 0.701\n");
         text += &format!(
             "loga_gpu_waited_ratio{{gpu=\"{gpu}\",device=\"{device}\",window=\"30s\"}} {waited}\n"
         );
@@ -28,7 +29,10 @@ fn exporters_are_followed_to_scores_and_closed_gpus() {
     let list = list.to_str().expect("text");
     let board = Arc::new(Board::default());
     let mut follower = Follower::new(checked(list).expect("nodes"), board.clone());
-    assert_eq!(follower.round(), BTreeSet::from([("n1".to_string(), 4)]));
+    let waits = |gpu| (Why::Waiting, ("n1".to_string(), gpu));
+    let should = follower.round();
+    assert_eq!(should.rules, BTreeSet::from([waits(4)]));
+    assert_eq!(should.free["n1"], Free::from([(4, 30), (5, 30)]));
     let best = |name: &str| board.best(&[name.to_string()], Instant::now())[0];
     assert_eq!([best("n1"), best("n2")], [Some(500_000), None]);
     // Another node in place of the first one; then a file that is wrong.
@@ -40,6 +44,24 @@ fn exporters_are_followed_to_scores_and_closed_gpus() {
     follower.refresh(list);
     follower.round();
     assert_eq!(best("n2"), Some(500_000));
+}
+
+#[test]
+fn lost_gpu_gets_a_rule_and_is_not_free() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = folder.path().join("n1");
+    let nodes = checked(&format!("n1={}", text.display())).expect("nodes");
+    let mut follower = Follower::new(nodes, Arc::default());
+    exporter(&text, 0.0);
+    assert!(follower.round().rules.is_empty());
+    let whole = fs::read_to_string(&text).expect("read");
+    fs::write(&text, whole + "loga_gpu_lost{gpu=\"1\"} 1\n").expect("written");
+    let should = follower.round();
+    let lost = (Why::Lost, ("n1".to_string(), 5));
+    assert_eq!(should.rules, BTreeSet::from([lost]));
+    assert_eq!(should.free["n1"], Free::from([(4, 30)]));
+    exporter(&text, 0.0);
+    assert!(follower.round().rules.is_empty());
 }
 
 #[test]

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Makes the rules in the API server those of the closed GPUs.
+//! [tool] Makes the rules in the API server those of the GPUs that should have one.
 //!
 //! Nothing is remembered of what was written: each synchronisation lists the rules that are ours,
 //! and makes or removes what differs. So rules of an earlier run go at the start, and so do those
 //! that were changed by hand within [`AGAIN`]. An error ends the round; the next one tries again.
 
 use super::api::Api;
-use super::hysteresis::Key;
-use super::rule::{changes, Naming, Rule};
+use super::rule::{changes, Naming, Rule, Wanted};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -23,7 +22,7 @@ pub struct Writer {
     api: Api,
     naming: Naming,
     /// What the rules were last made to be, and when.
-    done: Option<(BTreeSet<Key>, Instant)>,
+    done: Option<(BTreeSet<Wanted>, Instant)>,
     /// When an error was told last, and how many were not since.
     told: Option<(Instant, u64)>,
 }
@@ -40,7 +39,7 @@ impl Writer {
     }
 
     /// Makes the rules those of the closed GPUs, if that is due. Returns lines to tell.
-    pub fn round(&mut self, closed: &BTreeSet<Key>, now: Instant) -> Vec<String> {
+    pub fn round(&mut self, closed: &BTreeSet<Wanted>, now: Instant) -> Vec<String> {
         let is_done = self
             .done
             .as_ref()
@@ -61,7 +60,11 @@ impl Writer {
     }
 
     /// Whether all was done.
-    fn synchronise(&self, closed: &BTreeSet<Key>, told: &mut Vec<String>) -> Result<bool, String> {
+    fn synchronise(
+        &self,
+        closed: &BTreeSet<Wanted>,
+        told: &mut Vec<String>,
+    ) -> Result<bool, String> {
         let session = self.api.session()?;
         let changes = changes(closed, &session.list()?);
         let count = changes.make.len().saturating_add(changes.remove.len());
@@ -72,8 +75,8 @@ impl Writer {
             told.push(format!("removed rule {name}"));
         }
         left = left.saturating_sub(changes.remove.len());
-        for key in changes.make.iter().take(left) {
-            let rule = Rule::new(&self.naming, key);
+        for wanted in changes.make.iter().take(left) {
+            let rule = Rule::new(&self.naming, wanted);
             session.make(&rule)?;
             told.push(format!("made rule {}", rule.metadata.name));
         }

@@ -3,8 +3,7 @@
 //! [tool] Requests to an API server that is a double, and callers that it must not trust.
 
 use super::super::double::FakeApi;
-use super::super::hysteresis::Key;
-use super::super::rule::Naming;
+use super::super::rule::{Naming, Why};
 use super::*;
 
 fn rule(gpu: u32) -> Rule {
@@ -13,8 +12,7 @@ fn rule(gpu: u32) -> Rule {
         driver: "gpu.nvidia.com".to_string(),
         prefix: "gpu-".to_string(),
     };
-    let key: Key = ("n1".to_string(), gpu);
-    Rule::new(&naming, &key)
+    Rule::new(&naming, &(Why::Waiting, ("n1".to_string(), gpu)))
 }
 
 #[test]

@@ -22,17 +22,29 @@ fn said(gpus: &[(u32, u64)], ago: u64) -> Option<Reading> {
         fallbacks: 0,
         minor: *gpu,
         waited: None,
+        want: None,
     });
     Some(Reading {
         said: Ok(Opinion {
             age_s: 1,
             exported: 2,
             gpus: gpus.collect(),
+            lost: Vec::new(),
         }),
         read: now
             .checked_sub(Duration::from_secs(ago))
             .expect("a machine that runs for a minute"),
     })
+}
+
+/// A node whose two GPUs are lost.
+fn lost() -> Option<Reading> {
+    let mut answer = said(&[], 0)?;
+    answer.said = answer.said.map(|opinion| Opinion {
+        lost: vec![0, 1],
+        ..opinion
+    });
+    Some(answer)
 }
 
 fn extender() -> Extender {
@@ -42,16 +54,20 @@ fn extender() -> Extender {
         ("half", said(&[(0, 500_000)], 28)),
         ("full", said(&[(0, 1_000_000)], 0)),
         ("old", said(&[(0, 0)], 30)),
-        ("lost", said(&[], 0)),
+        ("lost", lost()),
         ("silent", None),
     ]);
     Extender(Arc::new(board))
 }
 
 fn ask(extender: &Extender, body: &str) -> Answer {
+    ask_for(PRIORITIZE, extender, body)
+}
+
+fn ask_for(path: &str, extender: &Extender, body: &str) -> Answer {
     extender.answer(&Request {
         method: "POST".to_string(),
-        path: PRIORITIZE.to_string(),
+        path: path.to_string(),
         body: body.as_bytes().to_vec(),
         ..Request::default()
     })
@@ -162,9 +178,86 @@ fn wrong_requests_get_a_sentence() {
             .status
     };
     assert_eq!(status("GET", PRIORITIZE), "405 Method Not Allowed");
-    assert_eq!(status("POST", "/filter"), "404 Not Found");
+    assert_eq!(status("GET", FILTER), "405 Method Not Allowed");
+    assert_eq!(status("POST", "/bind"), "404 Not Found");
     assert_eq!(status("POST", HEALTH), "405 Method Not Allowed");
     assert_eq!(status("GET", HEALTH), "200 OK");
+}
+
+/// What is answered for a pod with this annotation, as JSON.
+fn filtered(annotation: &str, nodes: &str) -> Value {
+    let pod = POD.replace("\"loga/weight\":\"200\"", annotation);
+    assert!(pod.contains(annotation));
+    let answer = ask_for(FILTER, &extender(), &format!("{{\"Pod\":{pod},{nodes}}}"));
+    assert_eq!(answer.status, "200 OK", "{}", answer.body);
+    serde_json::from_str(&answer.body).expect("JSON")
+}
+
+#[test]
+fn node_whose_gpus_are_all_lost_is_filtered_out_and_one_that_is_unknown_is_not() {
+    let names = serde_json::to_string(&ALL.map(|one| one.0)).expect("JSON");
+    let nodes = format!("\"Nodes\":null,\"NodeNames\":{names}");
+    let wanted = json!({
+        "Nodes": null,
+        "NodeNames": ["free", "half", "full", "old", "silent", "unknown"],
+        "FailedNodes": {},
+        "FailedAndUnresolvableNodes": {"lost": "all GPUs of the node are lost"},
+        "Error": "",
+    });
+    assert_eq!(filtered("\"loga/weight\":\"200\"", &nodes), wanted);
+    // Go writes absent annotations as none, and an absent pod as null.
+    for pod in ["{\"metadata\":{\"name\":\"a\"}}", "null"] {
+        let answer = ask_for(FILTER, &extender(), &format!("{{\"Pod\":{pod},{nodes}}}"));
+        let said: Value = serde_json::from_str(&answer.body).expect("JSON");
+        assert_eq!(said, wanted, "{pod}");
+    }
+}
+
+#[test]
+fn pod_is_kept_off_nodes_where_it_loses_more_than_it_allows() {
+    let names = serde_json::to_string(&ALL.map(|one| one.0)).expect("JSON");
+    let nodes = format!("\"Nodes\":null,\"NodeNames\":{names}");
+    let kept = |most: &str| {
+        let said = filtered(&format!("\"{}\":\"{most}\"", filter::MAX_LOSS), &nodes);
+        (said["NodeNames"].clone(), said["FailedNodes"].clone())
+    };
+    let (names, failed) = kept("49");
+    assert_eq!(names, json!(["free", "old", "silent", "unknown"]));
+    let said = "a program loses 50 % of its speed on the best GPU, loga/max-loss allows 49";
+    assert_eq!(failed["half"], said);
+    assert_eq!(
+        kept("50").0,
+        json!(["free", "half", "old", "silent", "unknown"])
+    );
+    assert_eq!(kept("100").1, json!({}));
+    for wrong in ["101", "-1", "x", ""] {
+        let said = filtered(&format!("\"{}\":\"{wrong}\"", filter::MAX_LOSS), &nodes);
+        let error = said["Error"].as_str().expect("a sentence");
+        assert!(error.contains("want a whole number of percent"), "{error}");
+        assert_eq!(said["NodeNames"], Value::Null);
+    }
+}
+
+#[test]
+fn whole_nodes_go_back_as_they_came() {
+    let node = |name: &str| {
+        json!({"metadata": {"name": name, "uid": "6a0e"}, "spec": {"podCIDR": "10.244.1.0/24"},
+            "status": {"capacity": {"cpu": "8"}, "unknown": [1.5, null]}})
+    };
+    let items: Vec<Value> = ["lost", "free"].map(node).to_vec();
+    let list = json!({"metadata": {"resourceVersion": "7"}, "items": items});
+    let said = filtered(
+        "\"a\":\"b\"",
+        &format!("\"Nodes\":{list},\"NodeNames\":null"),
+    );
+    let kept = json!({"metadata": {"resourceVersion": "7"}, "items": [node("free")]});
+    assert_eq!((&said["Nodes"], &said["NodeNames"]), (&kept, &Value::Null));
+    let list: k8s_openapi::List<k8s_openapi::api::core::v1::Node> =
+        serde_json::from_value(said["Nodes"].clone()).expect("a list of nodes");
+    assert_eq!(list.items.len(), 1);
+    // Go writes an empty list as null.
+    let said = filtered("\"a\":\"b\"", "\"Nodes\":{\"metadata\":{},\"items\":null}");
+    assert_eq!(said["Nodes"]["items"], json!([]));
 }
 
 /// The answer of a server, head and body.

@@ -15,8 +15,8 @@ fn naming() -> Naming {
     }
 }
 
-fn key(node: &str, gpu: u32) -> Key {
-    (node.to_string(), gpu)
+fn key(node: &str, gpu: u32) -> Wanted {
+    (Why::Waiting, (node.to_string(), gpu))
 }
 
 /// A rule as the types of Kubernetes have it.
@@ -41,7 +41,7 @@ fn rule_is_what_kubernetes_reads_in_full() {
     assert_eq!(selector.pool.as_deref(), Some("n1"));
     assert_eq!(selector.device.as_deref(), Some("gpu-3"));
     assert_eq!(read.spec.taint.effect, "NoSchedule");
-    assert_eq!(read.spec.taint.key, TAINT);
+    assert_eq!(read.spec.taint.key, "loga/waiting");
     // Nothing is lost on the way, so each field has a name that Kubernetes knows.
     assert_eq!(serde_json::to_value(&read).expect("JSON"), written);
 }
@@ -87,4 +87,21 @@ fn only_rules_that_differ_and_are_ours_change() {
     assert_eq!(changes(&closed, &there), wanted);
     assert_eq!(changes(&BTreeSet::new(), &there).remove.len(), 2);
     assert_eq!(changes(&closed, &[]).make, [key("n1", 1), key("n2", 0)]);
+}
+
+#[test]
+fn lost_gpu_has_a_rule_of_its_own() {
+    let lost = (Why::Lost, ("n1".to_string(), 3));
+    let written = serde_json::to_value(Rule::new(&naming(), &lost)).expect("JSON");
+    let read: v1::DeviceTaintRule = serde_json::from_value(written.clone()).expect("a rule");
+    assert_eq!(read.metadata.name.as_deref(), Some("loga-n1-3-lost"));
+    assert_eq!(read.spec.taint.key, "loga/lost");
+    assert_eq!(serde_json::to_value(&read).expect("JSON"), written);
+    // Both at a time, and neither stands for the other.
+    let both = BTreeSet::from([lost.clone(), key("n1", 3)]);
+    assert_eq!(changes(&both, &[]).make.len(), 2);
+    let there = Listed {
+        metadata: Rule::new(&naming(), &lost).metadata,
+    };
+    assert_eq!(changes(&both, &[there]).make, [key("n1", 3)]);
 }

@@ -3,6 +3,7 @@
 //! [tool] Rules in an API server that is a double, also one that is dead.
 
 use super::super::double::{FakeApi, PATIENCE};
+use super::super::rule::Why;
 use super::*;
 
 fn writer(fake: &FakeApi) -> Writer {
@@ -14,10 +15,9 @@ fn writer(fake: &FakeApi) -> Writer {
     Writer::new(fake.api(), naming)
 }
 
-fn closed(keys: &[(&str, u32)]) -> BTreeSet<Key> {
-    keys.iter()
-        .map(|(node, gpu)| (node.to_string(), *gpu))
-        .collect()
+fn closed(keys: &[(&str, u32)]) -> BTreeSet<Wanted> {
+    let wanted = |(node, gpu): &(&str, u32)| (Why::Waiting, (node.to_string(), *gpu));
+    keys.iter().map(wanted).collect()
 }
 
 /// `later` seconds after `start`.
@@ -117,7 +117,8 @@ fn rule_of_another_owner_under_our_name_is_left_alone() {
 #[test]
 fn many_changes_take_several_rounds() {
     let fake = FakeApi::start();
-    let all: BTreeSet<Key> = (0..70).map(|gpu| ("n1".to_string(), gpu)).collect();
+    let all: Vec<(&str, u32)> = (0..70).map(|gpu| ("n1", gpu)).collect();
+    let all = closed(&all);
     let (mut writer, start) = (writer(&fake), Instant::now());
     assert_eq!(writer.round(&all, start).len(), MAX_CHANGES);
     assert_eq!(writer.round(&all, start).len(), 70 - MAX_CHANGES);

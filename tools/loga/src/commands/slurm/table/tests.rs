@@ -15,6 +15,7 @@ fn gpu(gpu: u32, ppm: u64, fallbacks: u64) -> Scored {
         fallbacks,
         minor: gpu,
         waited: None,
+        want: None,
     }
 }
 
@@ -30,6 +31,7 @@ fn said(gpus: Vec<Scored>, ago: u64) -> Option<Answer> {
             age_s: 1,
             exported: gpus.len(),
             gpus,
+            lost: Vec::new(),
         }),
         read: now.checked_sub(Duration::from_secs(ago)).unwrap_or(now),
     })
@@ -184,4 +186,80 @@ fn largest_table_is_not_larger_than_what_the_script_reads_and_the_rest_is_said_o
     };
     assert_eq!(agent.complaint(&small), None);
     assert!(agent.complaint(&table).is_some(), "again after it had room");
+}
+
+/// Answers with the text of an exporter of eight GPUs.
+struct Exporter(String);
+
+impl crate::http::Site for Exporter {
+    const BODY_MAX: usize = 0;
+
+    fn answer(&self, _: &crate::http::Request) -> crate::http::Answer {
+        crate::http::Answer::said("200 OK", &self.0)
+    }
+}
+
+/// The most memory that this process had so far, in MiB.
+fn peak_mib() -> u64 {
+    let status = procfs::process::Process::myself().and_then(|process| process.status());
+    status.ok().and_then(|status| status.vmhwm).unwrap_or(0) / 1024
+}
+
+/// `cargo test --release -p loga-cli --lib -- --ignored --nocapture round_of_many_nodes`
+#[test]
+#[ignore = "a measurement"]
+fn round_of_many_nodes_is_measured() {
+    let mut text = "loga_up 1\nloga_snapshot_age_seconds 0\n".to_string();
+    for gpu in 0..8 {
+        // Writing to a string does not fail.
+        let _ = write!(
+            text,
+            "loga_gpu_enforcing{{gpu=\"{gpu}\"}} 1\nloga_gpu_lost{{gpu=\"{gpu}\"}} 0\n\
+             loga_gpu_want_ratio{{gpu=\"{gpu}\",window=\"30s\"}} 0.5\n\
+             loga_gpu_place_score{{gpu=\"{gpu}\",policy=\"wait\"}} 0.4{gpu}\n"
+        );
+    }
+    // As long as that of a node with users on it.
+    text += &"loga_gpu_user_gpu_seconds_total{gpu=\"0\",user=\"1000\"} 12345.678\n".repeat(500);
+    let any = crate::http::Address::Tcp(([127, 0, 0, 1], 0).into());
+    let server = crate::http::Server::bind(&any).expect("a port");
+    server
+        .start(&std::sync::Arc::new(Exporter(text.clone())))
+        .expect("threads");
+    println!(
+        "nodes; answered; ms of a round, of a table; bytes of the table; left out; MiB at most"
+    );
+    for count in [3, 1250, 2048, 10_000] {
+        let node = |at| crate::exporters::nodes::Node {
+            name: format!("node{at:05}"),
+            source: crate::exporters::nodes::Source::Http(server.url()),
+        };
+        let mut agent = Agent::new(Reader::new((0..count).map(node).collect()));
+        let start = Instant::now();
+        let answers = agent.reader.round();
+        let round = start.elapsed();
+        let heard = answers.iter().flatten();
+        let answered = heard.filter(|answer| answer.said.is_ok()).count();
+        agent.take(answers);
+        let of = |at| {
+            format!(
+                "NodeName=node{at:05} CPUAlloc=0 CPUTot=64 Gres=shard:g0:4,shard:g1:4,shard:g2:4,\
+                 shard:g3:4,shard:g4:4,shard:g5:4,shard:g6:4,shard:g7:4 RealMemory=512000 \
+                 State=IDLE Weight=1\n"
+            )
+        };
+        let said: String = (0..count).map(of).collect();
+        let start = Instant::now();
+        let table = agent.table(&known(&said), u64::from(u32::MAX));
+        let written = start.elapsed();
+        println!(
+            "{count}; {answered}; {}, {}; {}; {}; {}",
+            round.as_millis(),
+            written.as_millis(),
+            table.text.len(),
+            table.left_out,
+            peak_mib()
+        );
+    }
+    println!("{} bytes of each exporter", text.len());
 }
