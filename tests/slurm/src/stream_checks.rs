@@ -8,7 +8,7 @@ use crate::cluster::Cluster;
 use crate::conf::{GPUS, NODES};
 use loga::placement::{Placement, PPM};
 use loga::units::Ns;
-use loga_eval::arrivals::{run, Arrival, Place, Rule};
+use loga_eval::arrivals::{run, Arrival, PoolGpu, Rule};
 use loga_eval::scenario::{Client, Phase, Span};
 use std::fs;
 
@@ -59,12 +59,12 @@ fn stream(loads: &[u32], jobs: &[u32], gap_ms: u64) -> Vec<Arrival> {
 /// Where the simulator places them, and how many times as long as alone each is expected to take there,
 /// in millionths.
 fn simulated(arrivals: &[Arrival]) -> Result<Vec<(usize, u64)>, String> {
-    let place = |gpu| Place {
+    let place = |gpu| PoolGpu {
         node: gpu / GPUS,
         speed: PPM,
         packed: false,
     };
-    let places: Vec<Place> = (0..ALL).map(place).collect();
+    let places: Vec<PoolGpu> = (0..ALL).map(place).collect();
     let rule = Rule::of(Placement::Wait).shortened(SHORTER);
     let placed = run(&places, arrivals, rule, 1).map_err(|error| error.to_string())?;
     Ok(placed.iter().map(|one| (one.gpu, one.expected)).collect())

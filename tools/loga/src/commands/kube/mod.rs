@@ -78,11 +78,11 @@ pub fn run(arguments: &cli::Kube, out: &mut impl Write) -> Result<(), Failure> {
         false => None,
     };
     if let Some(address) = &arguments.extender {
-        let failed = |error| Failure::Said(format!("cannot listen on {address}: {error}"));
+        let failed = |error| Failure::Text(format!("cannot listen on {address}: {error}"));
         let mut server = Server::bind(address).map_err(failed)?;
         if let Some((certificate, key)) = arguments.certificate.as_ref().zip(arguments.key.as_ref())
         {
-            server = server.over_tls(tls::config(certificate, key).map_err(Failure::Said)?);
+            server = server.over_tls(tls::config(certificate, key).map_err(Failure::Text)?);
         }
         server
             .start(&Arc::new(Extender(board.clone())))
@@ -101,7 +101,7 @@ pub fn run(arguments: &cli::Kube, out: &mut impl Write) -> Result<(), Failure> {
         let now_should = follower.round();
         *should.lock().unwrap_or_else(PoisonError::into_inner) = now_should;
         if writer.as_ref().is_some_and(JoinHandle::is_finished) {
-            return Err(Failure::Said(
+            return Err(Failure::Text(
                 "the thread that writes to the API server ended".to_string(),
             ));
         }
