@@ -42,6 +42,7 @@ const PART: u64 = 16;
 const FIRST_CHECK: Ns = Ns::from_us(5);
 /// When a client that was granted is expected back; then after twice the time.
 const BACK: Ns = Ns::from_us(20);
+const NS_PER_US: u64 = 1_000;
 /// Time to the first read of commands.
 const FIRST_READ: Ns = Ns::from_us(10);
 
@@ -110,6 +111,8 @@ struct Run {
     /// When they should have ended, and from when on they may have.
     end: Ns,
     first: Ns,
+    /// By how much the sum of what was expected may be off.
+    margin: Ns,
     /// The next read.
     next: Ns,
     /// Since when they only wait for a semaphore.
@@ -229,12 +232,15 @@ impl Detection {
         };
         let beside = self.run.map_or(Ns::ZERO, |run| run.beside);
         let end = begin.saturating_add(grant.expected);
-        let first = end.saturating_sub(grant.margin.max(LEAST_MARGIN));
+        let before = self.run.map_or(Ns::ZERO, |run| run.margin);
+        let margin = of_both(before, grant.margin);
+        let first = end.saturating_sub(margin.max(LEAST_MARGIN));
         self.run = Some(Run {
             count,
             since,
             end,
             first,
+            margin,
             next: now.saturating_add(FIRST_READ),
             rests: None,
             beside,
@@ -326,6 +332,15 @@ impl Detection {
         let (window, _) = self.window?;
         (!window.closing).then_some(window)
     }
+}
+
+/// By how much a sum may be off whose parts may be off by so much: the root of the squares.
+fn of_both(one: Ns, other: Ns) -> Ns {
+    let square = |margin: Ns| {
+        let us = margin.get() / NS_PER_US;
+        us.saturating_mul(us)
+    };
+    Ns::from_us(square(one).saturating_add(square(other)).isqrt())
 }
 
 #[cfg(any(test, loga_kunit))]

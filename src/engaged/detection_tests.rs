@@ -100,3 +100,25 @@ fn command_is_read_rarely_until_shortly_before_its_expected_end() {
     assert_eq!(one.read(us(603), Left::Nothing), Some(ended));
     assert_eq!(one.next(), None);
 }
+
+#[test]
+fn margins_of_submissions_that_end_together_add_up_as_errors_do() {
+    let mut one = Detection::default();
+    for number in 0..4 {
+        one.grant(
+            us(100),
+            Grant {
+                margin: us(300),
+                ..grant(us(1000))
+            },
+        );
+        assert!(one.open(us(100), CLIENT), "{number}");
+        one.begin_close();
+        one.close(us(110), true);
+    }
+    // They are expected to end at 4100 us, 600 us more or less, rounded down to 599.
+    assert_eq!(one.read(us(3499), Left::Work), None);
+    assert_eq!(one.next(), Some(us(3501)));
+    assert_eq!(one.read(us(3501), Left::Work), None);
+    assert_eq!(one.next(), Some(us(3503)));
+}

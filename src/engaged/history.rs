@@ -8,7 +8,8 @@
 //! client without any command, [`UNKNOWN_COST`].
 //!
 //! The cost of a switch of contexts is kept apart (*impact*) and added when another client was on
-//! the engine before. What is off by more than [`MAX_IMPACT`] is no switch, but another command.
+//! the engine before. What is off by more than [`MAX_IMPACT`] is no switch, but another command, and
+//! so is one that takes less than without a switch.
 //!
 //! Against a client that trains its history with short commands and then submits a long one: the
 //! forecast has a margin of twice the mean error, misses cost the longest command, the history is
@@ -76,7 +77,7 @@ pub struct Predictor<R> {
     /// Lengths of the last two commands.
     last: u16,
     longest: Ns,
-    /// Mean distance of commands after a switch from the mean, in nanoseconds.
+    /// Mean excess of commands after a switch over the mean, in nanoseconds.
     impact: i64,
     commands: u64,
 }
@@ -155,7 +156,8 @@ impl<R: DerefMut<Target = [Record]>> Predictor<R> {
         let off = Ns::new(took.get().abs_diff(expected.get()));
         record.error = nearer(record.error, off);
         let over = signed(took).saturating_sub(signed(record.mean));
-        if switched && over.unsigned_abs() <= MAX_IMPACT.get() {
+        // One that takes less after a switch was expected to take too long: its end was seen late.
+        if switched && (0..=signed(MAX_IMPACT)).contains(&over) {
             self.impact = impact.saturating_add(over.saturating_sub(impact) / PART_SIGNED);
         } else {
             let offset = expected.saturating_sub(record.mean);
@@ -283,6 +285,18 @@ mod tests {
         }
         assert!(history.forecast().mean > us(8000));
         assert_eq!(history.forecast().impact, Ns::ZERO);
+    }
+
+    #[test]
+    fn length_that_was_first_seen_late_is_learned_by_commands_after_switches() {
+        let mut room = ROOM;
+        let mut history = History::new(&mut room[..]);
+        // As long as these lengths have the same power of two.
+        (0..3).for_each(|_| history.learn(us(1000), true));
+        (0..100).for_each(|_| history.learn(us(700), true));
+        let forecast = history.forecast();
+        assert!(forecast.expected(true) >= us(700) && forecast.expected(true) < us(705));
+        assert!(forecast.mean <= forecast.expected(true));
     }
 
     #[test]

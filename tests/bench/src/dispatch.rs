@@ -6,6 +6,7 @@ use crate::costs;
 use crate::figure::Findings;
 use crate::load::{Load, Pattern};
 use crate::stage::{Stage, EXACT, FINE};
+use crate::submission;
 use crate::window::Window;
 use rustix::process::{setpriority_process, Pid};
 use std::time::Duration;
@@ -15,13 +16,17 @@ use throttle::statistics::Frames;
 const LENGTHS_US: [u64; 4] = [33, 100, 1000, 5000];
 /// Frames of four kernels of 500 us, one every 10 ms.
 const FRAMES: &str = "--kernel-us 500 --kernels-per-frame 4 --depth 4 --cycle-us 10000";
+/// A client that is alone pauses for so long between its kernels that the end of each has been read.
+const PAUSE_US: u64 = 500;
 /// What they run beside: kernels of 3 ms, each waited for.
 const BOMB_US: f64 = 3000.0;
 /// Nice value of the important client.
 const NICE: i32 = -10;
 
-/// Two clients alike, then frames beside long kernels.
+/// One client alone, two alike, then frames beside long kernels.
 pub(crate) fn dispatch(findings: &mut Findings) -> Result<(), String> {
+    store(findings)?;
+    submission::parts(findings)?;
     for length_us in LENGTHS_US {
         for dispatch in ["none", "prio"] {
             two_alike(findings, length_us, dispatch)?;
@@ -33,6 +38,28 @@ pub(crate) fn dispatch(findings: &mut Findings) -> Result<(), String> {
     let most = 1.3 * alone.p99_us + BOMB_US;
     let name = "frames beside kernels of 3 ms, prio: 99 %";
     findings.check(name, first.p99_us, "us", 0.0..=most);
+    Ok(())
+}
+
+/// What a store costs that nobody else delays: by how much longer a client that is alone and pauses
+/// takes for each kernel.
+fn store(findings: &mut Findings) -> Result<(), String> {
+    let mut cycles_us = [0.0; 2];
+    for (dispatch, cycle_us) in ["none", "prio"].into_iter().zip(&mut cycles_us) {
+        let loga = format!("policy=none dispatch={dispatch} {EXACT}");
+        let stage = Stage::set(FINE, &loga)?;
+        let window = Window::of(&[Pattern::new(PAUSE_US, PAUSE_US)], 2.0)?;
+        // CAST: some thousands.
+        *cycle_us = 1000.0 * window.length_ms() / window.commands(0) as f64;
+        findings.record(
+            &format!("alone, {dispatch}: time per kernel"),
+            *cycle_us,
+            "us",
+        );
+        stage.teardown()?;
+    }
+    let [none, prio] = cycles_us;
+    findings.record("alone: a store that is decided on", prio - none, "us");
     Ok(())
 }
 

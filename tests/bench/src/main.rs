@@ -13,7 +13,7 @@
 //! | `scenarios` | the scenarios, and the target of each figure |
 //! | `accounting` | scenarios: cost and error of accounting |
 //! | `shares` | scenario: weights and limits |
-//! | `dispatch` | scenario: deciding on each submission |
+//! | `dispatch`, `submission` | scenario: deciding on each submission; what one is made of |
 //! | `scale` | scenarios: cost of a decision with many clients |
 //! | `window` | the time between two instants, by LoGA and by the model |
 //! | `paper` | experiments of the LoGA paper, by names that begin with `paper-` |
@@ -30,12 +30,13 @@ mod report;
 mod scale;
 mod scenarios;
 mod shares;
+mod submission;
 mod threads;
 mod window;
 
 use clap::Parser;
 use figure::Findings;
-use loga_support::{busy, load, modules, stage, truth};
+use loga_support::{busy, load, modules, stage, tracefs, truth};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 

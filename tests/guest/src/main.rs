@@ -12,7 +12,6 @@
 //! | [`caller`], [`caller_process`] | a GPU client driven by a test: the test's side, the process |
 //! | [`calls`], [`sysfs`] | raw calls of the control device, the knobs in sysfs |
 //! | [`load`] | throttles in the background |
-//! | [`tracefs`] | the kernel's trace of events |
 //! | [`accounting`], [`sparse`], [`fading`], [`throttling`], [`attaching`], [`driver`], [`fdinfo`], [`tracing`] | the tests |
 //! | [`sharing`], [`cgroups`], [`access`], [`validation`], [`event_stream`] | tests of shares, and of the control device |
 //! | [`tools`], [`settings`], [`recording`] | tests of the `loga` command |
@@ -65,14 +64,13 @@ mod threads;
 mod throttling;
 mod timegraph;
 mod tools;
-mod tracefs;
 mod tracing;
 mod validation;
 
 use clap::{Parser, Subcommand};
 use hostile::storms;
 use ktap::Test;
-use loga_support::{busy, limits, load, modules, stage, truth};
+use loga_support::{busy, limits, load, modules, stage, tracefs, truth};
 use std::process::ExitCode;
 
 #[derive(Debug, Parser)]

@@ -7,6 +7,7 @@
 //! | [`modules`] | insmod and rmmod |
 //! | [`stage`] | the model and LoGA loaded for one test, and LoGA's figures |
 //! | [`truth`] | the model's figures |
+//! | [`tracefs`] | the kernel's trace of events |
 //! | [`limits`] | between which values a figure has to be |
 //! | [`load`] | throttles in the background |
 //! | [`busy`] | threads that keep to a processor or keep it busy |
@@ -16,4 +17,5 @@ pub mod limits;
 pub mod load;
 pub mod modules;
 pub mod stage;
+pub mod tracefs;
 pub mod truth;

@@ -12,17 +12,21 @@ const BUFFER_KB: &str = "8192";
 
 /// One event.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Event {
+pub struct Event {
     /// When it was recorded, by the trace's clock; whole microseconds.
-    pub(crate) at_ns: u64,
+    pub at_ns: u64,
     /// Its name.
-    pub(crate) name: String,
+    pub name: String,
     fields: BTreeMap<String, String>,
 }
 
 impl Event {
     /// A field; 0 is never a stand-in for one that is missing.
-    pub(crate) fn number(&self, key: &str) -> Result<i64, String> {
+    ///
+    /// # Errors
+    ///
+    /// The event has none of this name, or it is no number.
+    pub fn number(&self, key: &str) -> Result<i64, String> {
         let value = self.text(key)?;
         value
             .parse()
@@ -30,17 +34,26 @@ impl Event {
     }
 
     /// A field that is not negative.
-    pub(crate) fn count(&self, key: &str) -> Result<u64, String> {
+    ///
+    /// # Errors
+    ///
+    /// As [`number`](Self::number), or it is negative.
+    pub fn count(&self, key: &str) -> Result<u64, String> {
         u64::try_from(self.number(key)?).map_err(|_| format!("{}: {key} is negative", self.name))
     }
 
-    /// A field.
-    pub(crate) fn text(&self, key: &str) -> Result<&str, String> {
+    /// A field as it is written.
+    ///
+    /// # Errors
+    ///
+    /// The event has none of this name.
+    pub fn text(&self, key: &str) -> Result<&str, String> {
         let value = self.fields.get(key).map(String::as_str);
         value.ok_or_else(|| format!("{} has no field {key}: {:?}", self.name, self.fields))
     }
 
-    fn parse(line: &str) -> Option<Self> {
+    /// A line of the trace; nothing if it is not one.
+    pub fn parse(line: &str) -> Option<Self> {
         let mut parts = line.splitn(3, ": ");
         let (stamp, name, rest) = (parts.next()?, parts.next()?, parts.next()?);
         let (seconds, micros) = stamp.split_whitespace().last()?.split_once('.')?;
@@ -60,14 +73,18 @@ impl Event {
 
 /// Events being recorded; switched off when dropped.
 #[derive(Debug)]
-pub(crate) struct Trace {
+pub struct Trace {
     events: Vec<String>,
 }
 
 impl Trace {
     /// Clears the trace and records these events, each `SYSTEM` or `SYSTEM/EVENT`. The clock
     /// is that of `gpu_work_period`, or the monotonic one.
-    pub(crate) fn of(events: &[&str], clock: &str) -> Result<Self, String> {
+    ///
+    /// # Errors
+    ///
+    /// A file of tracefs cannot be written.
+    pub fn of(events: &[&str], clock: &str) -> Result<Self, String> {
         write("tracing_on", "0")?;
         write("buffer_size_kb", BUFFER_KB)?;
         write("trace_clock", clock)?;
@@ -87,7 +104,7 @@ impl Trace {
     /// # Errors
     ///
     /// Events were lost, or a line cannot be read.
-    pub(crate) fn read(&self) -> Result<Vec<Event>, String> {
+    pub fn read(&self) -> Result<Vec<Event>, String> {
         let text = read("trace")?;
         if text.contains("LOST") {
             return Err("the trace has lost events".to_owned());
@@ -109,7 +126,11 @@ impl Drop for Trace {
 }
 
 /// A file of tracefs.
-pub(crate) fn read(path: &str) -> Result<String, String> {
+///
+/// # Errors
+///
+/// It cannot be read.
+pub fn read(path: &str) -> Result<String, String> {
     let path = format!("{ROOT}/{path}");
     fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))
 }
