@@ -290,7 +290,7 @@ mod tests {
     #[test]
     fn length_that_was_first_seen_late_is_learned_by_commands_after_switches() {
         let mut room = ROOM;
-        let mut history = History::new(&mut room[..]);
+        let mut history = Predictor::new(&mut room[..]);
         // As long as these lengths have the same power of two.
         (0..3).for_each(|_| history.learn(us(1000), true));
         (0..100).for_each(|_| history.learn(us(700), true));
