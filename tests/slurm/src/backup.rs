@@ -90,6 +90,8 @@ fn taken_over(cluster: &Cluster) -> Result<(), String> {
         state.is_ok_and(|state| state == "RUNNING\n")
     };
     until(START, runs).map_err(|()| "the job does not start".to_string())?;
+    // One of half a minute ago counts no more.
+    cluster.write_table(&[])?;
     let first = cluster.submit(&["--gres=shard:4", "-L", "one"], "true")?;
     // Slurm shows a job in the next second, and saves its state after some.
     std::thread::sleep(SHOWN);
@@ -118,6 +120,7 @@ fn taken_over(cluster: &Cluster) -> Result<(), String> {
     }
     // Without the claim of a job that has ended, the best GPU is that again.
     std::thread::sleep(SHOWN);
+    cluster.write_table(&[])?;
     let third = cluster.run(&["--gres=shard:4"])?;
     same("shards", third.shards.get(5..), Some("shard:g0:4"))
 }
