@@ -10,7 +10,6 @@
 //! among its words. So new knobs and new words go to the end.
 
 use crate::account::Accounting;
-use crate::engaged::MAX_LINGER;
 use crate::error::Error;
 use crate::names::{named, Kind, Value};
 use crate::policies::dispatch::DispatcherKind;
@@ -241,8 +240,7 @@ knobs! {
 pub const MAX_CGROUP_DEPTH: u32 = MAX_LEVELS as u32 - 1;
 
 /// Largest [`Config::linger_us`].
-// CAST: some thousands.
-pub const MAX_LINGER_US: u32 = (MAX_LINGER.get() / 1_000) as u32;
+pub const MAX_LINGER_US: u32 = 5_000;
 
 impl Default for Config {
     /// The defaults of the table.

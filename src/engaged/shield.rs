@@ -16,10 +16,12 @@
 //! too long; [`Linger`] takes up to that much of each of its pauses from them.
 
 use super::linger::Linger;
+use crate::knobs::MAX_LINGER_US;
 use crate::units::Ns;
 
 /// Longest time for which the engine is kept idle after protected work.
-pub const MAX_LINGER: Ns = Ns::from_ms(5);
+// CAST: widens.
+pub const MAX_LINGER: Ns = Ns::from_us(MAX_LINGER_US as u64);
 /// Part of the time for which the engine is kept free that a command of another may last.
 const SHORT: u64 = 10;
 

@@ -17,7 +17,8 @@
 //! | `phase` | state of the poller, and results of a polling phase |
 //! | `poller`, `shared_poller` | the poll loop: a thread for each GPU, or one for all |
 //! | `sampler` | the status word at random instants: a timer |
-//! | `watch` | inputs of policies other than GPU time |
+//! | `decisions` | the end of a phase, and what was decided |
+//! | `policy_inputs` | inputs of policies other than GPU time |
 //! | `latencies` | durations of operations |
 //! | `knobs` | changing the knobs and shares of a GPU |
 
@@ -26,6 +27,7 @@ pub(crate) mod bar;
 pub(crate) mod books;
 mod channels;
 pub(crate) mod claims;
+mod decisions;
 pub(crate) mod device;
 pub(crate) mod gate;
 pub(crate) mod kinds;
