@@ -10,13 +10,13 @@
 //! division or more.
 
 use crate::ideal::{IdealGpu, Process};
+use crate::report::text::table;
 use loga::engine::{Config, Inputs, Scale, MIN_ACTIVE};
 use loga::error::Error;
 use loga::policies::PolicyKind;
 use loga::share::GroupBy;
 use loga::units::Ns;
 use serde::Serialize;
-use std::fmt::{self, Display, Formatter};
 
 /// Clients, with the one that comes.
 pub const CLIENTS: [usize; 4] = [2, 10, 20, 100];
@@ -147,27 +147,29 @@ pub fn all() -> Result<Vec<Convergence>, Error> {
 
 /// The same as a table.
 pub fn text(all: &[Convergence]) -> String {
-    let titles = "policy   scale     clients          period ms  periods       ms    final";
-    let rows = all.iter().map(ToString::to_string);
-    let lines: Vec<String> = std::iter::once(titles.to_owned()).chain(rows).collect();
-    lines.join("\n") + "\n"
-}
-
-impl Display for Convergence {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let most = periods(self.clients);
-        let or_more = |value: Option<String>| value.unwrap_or(format!("> {most}"));
-        write!(
-            f,
-            "{:<8} {:<9} {:>7} {:<8} {:>10.0} {:>8} {:>8} {:>8.2}",
-            self.policy,
-            self.scale,
-            self.clients,
-            if self.returns { "returns" } else { "new" },
-            self.period_ms,
-            or_more(self.periods.map(|periods| periods.to_string())),
-            self.ms.map_or("-".into(), |ms| format!("{ms:.0}")),
-            self.final_part,
-        )
+    let mut shown = table([
+        "policy",
+        "scale",
+        "clients",
+        "comes",
+        "period ms",
+        "periods",
+        "ms",
+        "final",
+    ]);
+    for one in all {
+        let most = periods(one.clients);
+        let periods = one.periods.map(|periods| periods.to_string());
+        shown.add_row([
+            one.policy.to_string(),
+            one.scale.to_string(),
+            one.clients.to_string(),
+            if one.returns { "returns" } else { "new" }.to_string(),
+            format!("{:.0}", one.period_ms),
+            periods.unwrap_or(format!("> {most}")),
+            one.ms.map_or("-".into(), |ms| format!("{ms:.0}")),
+            format!("{:.2}", one.final_part),
+        ]);
     }
+    format!("{}\n", shown.trim_fmt())
 }

@@ -4,6 +4,7 @@
 
 use crate::ideal::{IdealGpu, Process};
 use crate::mixes::{self, Load, Mix};
+use crate::report::text::table as table_of;
 use clap::Args;
 use loga::account::Accounting;
 use loga::engine::{Config, Inputs, Scale};
@@ -203,26 +204,20 @@ impl Display for Table {
             "GPU: round robin, commands run to completion, a switch takes {} us.\n",
             self.settings.switch_us
         )?;
-        writeln!(
-            f,
-            "{:<38} {:<13} {:>32} {:>6}",
-            "mix (kernel us / sleep us)", "policy", "shares", "sum"
-        )?;
+        let mut rows = table_of(["mix (kernel us / sleep us)", "policy", "shares", "sum"]);
         for row in &self.rows {
             let shares: Vec<_> = row
                 .clients
                 .iter()
                 .map(|client| format!("{:.1}", client.share_pct))
                 .collect();
-            writeln!(
-                f,
-                "{:<38} {:<13} {:>32} {:>6.1}",
-                row.mix,
-                row.policy,
+            rows.add_row([
+                row.mix.to_string(),
+                row.policy.to_string(),
                 shares.join(" "),
-                row.utilisation_pct
-            )?;
+                format!("{:.1}", row.utilisation_pct),
+            ]);
         }
-        Ok(())
+        writeln!(f, "{}", rows.trim_fmt())
     }
 }

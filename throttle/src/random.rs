@@ -1,28 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Repeatable variation: xorshift64* (Vigna, "An experimental exploration of Marsaglia's
-//! xorshift generators, scrambled", 2016).
+//! [tool] Repeatable variation.
+
+use rand_pcg::rand_core::{RngCore, SeedableRng};
+use rand_pcg::Pcg64Mcg;
 
 /// A generator that gives the same numbers for the same seed.
 #[derive(Clone, Debug)]
-pub struct Random(u64);
+pub struct Random(Pcg64Mcg);
 
 impl Random {
     /// A generator for `seed`; neighbouring seeds give unrelated sequences.
     pub fn new(seed: u64) -> Self {
-        // One round of splitmix64, so that small seeds differ in all bits; never zero.
-        let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        Random((z ^ (z >> 31)).max(1))
+        Self(Pcg64Mcg::seed_from_u64(seed))
     }
 
     /// The next 64 bits.
     pub fn next_u64(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+        self.0.next_u64()
     }
 
     /// `value` changed by a uniform factor of up to `percent` in either direction.

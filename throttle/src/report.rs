@@ -6,6 +6,8 @@ use crate::lengths::DeviceReport;
 use crate::load::Outcome;
 use crate::plan::Plan;
 use crate::statistics::{Summary, Total};
+use comfy_table::presets::NOTHING;
+use comfy_table::{CellAlignment, Table};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 
@@ -72,45 +74,48 @@ impl Report {
 
     /// The report as a person reads it.
     pub fn text(&self) -> String {
-        let mut text = format!(
-            "{:>8} {:>9} {:>11} {:>11} {:>11} {:>11} {:>8} {:>11}\n",
-            "pid", "kernels", "mean us", "median us", "p99 us", "blocked us", "blocks", "asked us"
-        );
+        let mut rows = table(&[
+            "pid",
+            "kernels",
+            "mean us",
+            "median us",
+            "p99 us",
+            "blocked us",
+            "blocks",
+            "asked us",
+        ]);
         for one in &self.instances {
             let summary = &one.summary;
-            // PANIC: writing to a String cannot fail; the result is dropped for that reason.
-            let _ = writeln!(
-                text,
-                "{:>8} {:>9} {:>11.1} {:>11.1} {:>11.1} {:>11.0} {:>8} {:>11.0}",
-                one.pid,
-                summary.kernels,
-                summary.turnaround_mean_us,
-                summary.turnaround_median_us,
-                summary.turnaround_p99_us,
-                summary.blocked_us,
-                summary.blocked_count,
-                summary.gpu_asked_us,
-            );
+            rows.add_row([
+                one.pid.to_string(),
+                summary.kernels.to_string(),
+                format!("{:.1}", summary.turnaround_mean_us),
+                format!("{:.1}", summary.turnaround_median_us),
+                format!("{:.1}", summary.turnaround_p99_us),
+                format!("{:.0}", summary.blocked_us),
+                summary.blocked_count.to_string(),
+                format!("{:.0}", summary.gpu_asked_us),
+            ]);
         }
         if self.instances.len() > 1 {
             let total = &self.total;
-            let _ = writeln!(
-                text,
-                "{:>8} {:>9} {:>11.1} {:>11} {:>11} {:>11.0} {:>8} {:>11.0}",
-                "total",
-                total.kernels,
-                total.turnaround_mean_us,
-                "-",
-                "-",
-                total.blocked_us,
-                total.blocked_count,
-                total.gpu_asked_us,
-            );
+            rows.add_row([
+                "total".to_string(),
+                total.kernels.to_string(),
+                format!("{:.1}", total.turnaround_mean_us),
+                "-".to_string(),
+                "-".to_string(),
+                format!("{:.0}", total.blocked_us),
+                total.blocked_count.to_string(),
+                format!("{:.0}", total.gpu_asked_us),
+            ]);
         }
+        let mut text = format!("{}\n", rows.trim_fmt());
         self.frames(&mut text);
         for one in &self.instances {
             if let Some(device) = &one.device {
-                let _ = writeln!(text, "{:>8} {}", one.pid, device.text());
+                // PANIC: writing to a String cannot fail; the result is dropped for that reason.
+                let _ = writeln!(text, "{} {}", one.pid, device.text());
             }
         }
         text
@@ -124,26 +129,42 @@ impl Report {
         if all.is_empty() {
             return;
         }
-        // PANIC: (both) see above.
-        let _ = writeln!(
-            text,
-            "{:>8} {:>9} {:>11} {:>11} {:>11} {:>11} {:>11} {:>8}",
-            "pid", "frames", "mean us", "median us", "p95 us", "p99 us", "max us", "late"
-        );
+        let mut rows = table(&[
+            "pid",
+            "frames",
+            "mean us",
+            "median us",
+            "p95 us",
+            "p99 us",
+            "max us",
+            "late",
+        ]);
         for (pid, frames) in all {
-            let _ = writeln!(
-                text,
-                "{pid:>8} {:>9} {:>11.1} {:>11.1} {:>11.1} {:>11.1} {:>11.1} {:>8}",
-                frames.count,
-                frames.mean_us,
-                frames.median_us,
-                frames.p95_us,
-                frames.p99_us,
-                frames.max_us,
-                frames.late,
-            );
+            rows.add_row([
+                pid.to_string(),
+                frames.count.to_string(),
+                format!("{:.1}", frames.mean_us),
+                format!("{:.1}", frames.median_us),
+                format!("{:.1}", frames.p95_us),
+                format!("{:.1}", frames.p99_us),
+                format!("{:.1}", frames.max_us),
+                frames.late.to_string(),
+            ]);
         }
+        // PANIC: see above.
+        let _ = writeln!(text, "{}", rows.trim_fmt());
     }
+}
+
+/// A table of numbers.
+fn table(titles: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_preset(NOTHING).set_header(titles);
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
 }
 
 #[cfg(test)]

@@ -2,6 +2,12 @@
 
 //! [tool] A client of the resource manager: objects, memory, mappings, events.
 
+mod calls;
+
+pub use calls::{card_info, check_version, take_event};
+
+use calls::{alloc_name, call, granted};
+
 use crate::error::Error;
 use crate::sys;
 use crate::sys::{Mapping, Plain, Visibility};
@@ -13,9 +19,6 @@ use std::os::fd::{AsFd, AsRawFd};
 
 /// Control node.
 pub const CTL_PATH: &str = "/dev/nvidiactl";
-
-/// Version of the user library this client pretends to be.
-const LIBRARY_VERSION: &str = "470.256.02";
 
 /// Version prefix of the branch that maps by physical address.
 const BRANCH_BY_PHYSICAL: &[u8] = b"340.";
@@ -399,80 +402,5 @@ impl ReadyToMap {
                 source,
             }
         })
-    }
-}
-
-/// Consumes one event of a file; `true` if another one waits.
-///
-/// # Errors
-///
-/// [`Error::Call`] or [`Error::Refused`], naming GET_EVENT_DATA.
-pub fn take_event(file: &File) -> Result<bool, Error> {
-    const CALL: &str = "GET_EVENT_DATA";
-    let mut event = rm::UnixEvent::default();
-    let mut arg = rm::GetEventData::default();
-    sys::call(
-        file.as_fd(),
-        nr::GET_EVENT_DATA,
-        &mut arg,
-        &mut event,
-        |arg, at| arg.event = at,
-    )
-    .map_err(|source| Error::Call { call: CALL, source })?;
-    granted(CALL, arg.status)?;
-    Ok(arg.more != 0)
-}
-
-/// Asks whether the driver knows this library's version; the answer is not acted on.
-///
-/// # Errors
-///
-/// [`Error::Call`], naming CHECK_VERSION_STR.
-pub fn check_version(ctl: &File) -> Result<rm::ApiVersion, Error> {
-    let mut arg = rm::ApiVersion {
-        cmd: u32::from(b'1'),
-        ..Default::default()
-    };
-    arg.version[..LIBRARY_VERSION.len()].copy_from_slice(LIBRARY_VERSION.as_bytes());
-    call("CHECK_VERSION_STR", ctl, nr::CHECK_VERSION_STR, &mut arg)?;
-    Ok(arg)
-}
-
-/// The cards the driver knows.
-///
-/// # Errors
-///
-/// [`Error::Call`], naming CARD_INFO.
-pub fn card_info(ctl: &File) -> Result<Vec<rm::CardInfo>, Error> {
-    let mut cards = [rm::CardInfo::default(); rm::CARDS_MAX];
-    call("CARD_INFO", ctl, nr::CARD_INFO, &mut cards)?;
-    Ok(cards.into_iter().filter(|card| card.valid != 0).collect())
-}
-
-fn call<T: Plain>(name: &'static str, file: &File, nr: u32, arg: &mut T) -> Result<(), Error> {
-    sys::call(file.as_fd(), nr, arg, &mut (), |_, _| ())
-        .map_err(|source| Error::Call { call: name, source })
-}
-
-fn granted(call: &'static str, value: u32) -> Result<(), Error> {
-    if value == status::OK {
-        Ok(())
-    } else {
-        Err(Error::Refused {
-            call,
-            status: value,
-        })
-    }
-}
-
-/// What an RM_ALLOC of a class is called in messages.
-fn alloc_name(value: u32) -> &'static str {
-    match value {
-        class::ROOT | class::ROOT_CLIENT => "RM_ALLOC(client)",
-        class::DEVICE => "RM_ALLOC(device)",
-        class::SUBDEVICE => "RM_ALLOC(subdevice)",
-        class::CHANNEL_GPFIFO_A | class::CHANNEL_GPFIFO_B => "RM_ALLOC(channel)",
-        class::EVENT_OS_EVENT => "RM_ALLOC(event)",
-        _ => "RM_ALLOC",
     }
 }

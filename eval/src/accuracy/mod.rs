@@ -11,6 +11,7 @@ mod timeline;
 pub use timeline::Timeline;
 
 use crate::ideal::Process;
+use crate::report::text::table;
 use crate::results::stats::{mean, quantile};
 use loga::account::sparse::{bound, variance_us2, Sparse, MIN_INTERVAL};
 use loga::account::{Accountant, Slot};
@@ -19,7 +20,7 @@ use loga::ids::Chid;
 use loga::regs::Occupant;
 use loga::units::Ns;
 use serde::Serialize;
-use std::fmt::{self, Display, Formatter};
+use std::fmt::{self, Display, Formatter, Write};
 
 /// Length of a window.
 pub const WINDOW: Ns = Ns::from_ms(2_000);
@@ -333,26 +334,30 @@ pub fn text(all: &[Accuracy], windows: u32, seed: u64) -> String {
         "Windows of 2 s, {windows} each, seed {seed}. CPU in percent of a core: {SAMPLE_US} us per \
          sample with its interrupt, in brackets {READ_US} us. Errors in points of share.\n"
     );
-    let mut load = "";
-    for one in all {
-        if one.load != load {
-            load = one.load;
-            text += &format!(
-                "\n{load}\n  {:<24} {:>16} {:>9} {:>7} {:>7} {:>7} {:>8}\n",
-                "", "CPU", "samples/s", "bias", "95 %", "bound", "covered"
-            );
+    let or_none = |value: Option<f64>| value.map_or("-".into(), |value| format!("{value:.2}"));
+    for load in all.chunk_by(|one, next| one.load == next.load) {
+        let mut rows = table([
+            load[0].load,
+            "CPU",
+            "samples/s",
+            "bias",
+            "95 %",
+            "bound",
+            "covered",
+        ]);
+        for one in load {
+            rows.add_row([
+                one.way.to_string(),
+                format!("{:.2} ({:.2})", one.cpu_pct, one.cpu_cheap_pct),
+                format!("{:.0}", one.samples_per_s),
+                format!("{:.2}", one.bias_pt),
+                format!("{:.2}", one.error95_pt),
+                or_none(one.bound_pt),
+                or_none(one.covered_pct),
+            ]);
         }
-        let cpu = format!("{:.2} ({:.2})", one.cpu_pct, one.cpu_cheap_pct);
-        let or_none = |value: Option<f64>| value.map_or("-".into(), |value| format!("{value:.2}"));
-        text += &format!(
-            "  {:<24} {cpu:>16} {:>9.0} {:>7.2} {:>7.2} {:>7} {:>8}\n",
-            one.way,
-            one.samples_per_s,
-            one.bias_pt,
-            one.error95_pt,
-            or_none(one.bound_pt),
-            or_none(one.covered_pct)
-        );
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "\n{}", rows.trim_fmt());
     }
     text
 }

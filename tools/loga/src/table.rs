@@ -185,7 +185,7 @@ pub fn render_with(stat: &Stat, recent: Option<&Stat>, width: Option<usize>) -> 
 
 /// Rows below titles, columns side by side; nothing without rows. Columns named in `left` begin at
 /// the left, all others end at the right.
-pub(crate) fn grid(titles: &[&str], left: &[&str], rows: Vec<Vec<String>>) -> Option<String> {
+pub fn grid(titles: &[&str], left: &[&str], rows: Vec<Vec<String>>) -> Option<String> {
     if rows.is_empty() {
         return None;
     }

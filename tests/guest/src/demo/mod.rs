@@ -290,27 +290,41 @@ fn bar(percent: f64) -> String {
     "#".repeat((percent.clamp(0.0, 100.0) / 2.0).round() as usize)
 }
 
+/// What the clients got, as a table.
+fn clients(clients: &[ClientReport]) -> String {
+    const TITLES: [&str; 8] = [
+        "PID",
+        "ROLE",
+        "LoGA %",
+        "MODEL'S LOG %",
+        "REFERENCE %",
+        "TURNAROUND us",
+        "BLOCKED ms",
+        "",
+    ];
+    let row = |client: &ClientReport| {
+        vec![
+            client.pid.to_string(),
+            client.role.to_string(),
+            format!("{:.1}", client.loga_percent),
+            format!("{:.1}", client.model_percent),
+            format!("{:.1}", client.reference_percent),
+            format!("{:.0}", client.throttle.summary.turnaround_mean_us),
+            format!("{:.0}", client.throttle.summary.blocked_us / 1000.0),
+            match client.matches_reference {
+                true => String::new(),
+                false => "(off the reference)".to_string(),
+            },
+        ]
+    };
+    let rows = clients.iter().map(row).collect();
+    table::grid(&TITLES, &["ROLE", ""], rows).unwrap_or_default()
+}
+
 fn print_part(part: &PartReport) {
     println!("\n== {} ==\n", part.title);
     println!("{}", table::render(&part.stat));
-    println!("  PID  ROLE    LoGA %  MODEL'S LOG %  REFERENCE %  TURNAROUND us  BLOCKED ms");
-    for client in &part.clients {
-        println!(
-            "{:>5}  {:<6} {:>7.1} {:>14.1} {:>12.1} {:>14.0} {:>11.0}{}",
-            client.pid,
-            client.role,
-            client.loga_percent,
-            client.model_percent,
-            client.reference_percent,
-            client.throttle.summary.turnaround_mean_us,
-            client.throttle.summary.blocked_us / 1000.0,
-            if client.matches_reference {
-                ""
-            } else {
-                "  (off the reference)"
-            }
-        );
-    }
+    println!("{}", clients(&part.clients));
     println!(
         "model: idle {:.1} %, switching {:.1} %",
         part.model_idle * 100.0,

@@ -4,9 +4,11 @@
 
 mod file;
 pub mod follow;
+mod restore;
 pub mod show;
 
 use self::file::{At, Entry, Settings, Whom};
+use self::restore::restore;
 use super::subject::Subject;
 use super::Failure;
 use crate::cli;
@@ -14,7 +16,6 @@ use crate::control::{Calls, Control, Snapshot};
 use crate::directory::Directory;
 use crate::error::Error;
 use crate::names::Name;
-use loga::knobs::KNOBS;
 use loga::uapi;
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -376,85 +377,6 @@ fn set_each(
 /// What a subject is called: of a pattern, the one that it found.
 fn called(entry: &Entry, subject: &Subject) -> String {
     format!("{} {}", entry.whom.kind(), subject.name)
-}
-
-/// Sets what was set before. Returns what cannot be set again.
-fn restore(
-    before: &[Before],
-    subjects: &[Found<'_>],
-    control: &Control<impl Calls>,
-) -> Vec<String> {
-    let mut lost = Vec::new();
-    for one in before {
-        let mut argument = uapi::Configure {
-            gpu: one.gpu,
-            ..Default::default()
-        };
-        let config = one.info.config();
-        for knob in KNOBS.iter().filter(|knob| knob.live) {
-            let value = knob.written((knob.get)(&config)).to_string();
-            // A value of this GPU is a value of the knob.
-            let _ = argument.set(knob.name, &value);
-        }
-        if control.configure(&argument).is_err() {
-            lost.push(format!("knobs of GPU {}", one.gpu));
-        }
-        lost.extend(restore_shares(one, subjects, control));
-    }
-    lost
-}
-
-/// The same of the shares of one GPU. One that is refused because of what else is set comes again
-/// after the others.
-fn restore_shares(
-    before: &Before,
-    subjects: &[Found<'_>],
-    control: &Control<impl Calls>,
-) -> Vec<String> {
-    const SET: u32 = uapi::SHARE_WEIGHT
-        | uapi::SHARE_LIMIT
-        | uapi::SHARE_CLASS
-        | uapi::SHARE_TARGET
-        | uapi::SHARE_ACCESS;
-    let clear = |subject: &Subject| uapi::SetShare {
-        gpu: before.gpu,
-        action: uapi::ACTION_CLEAR,
-        subject: subject.kind,
-        id: subject.id,
-        ..Default::default()
-    };
-    for (_, subject) in subjects {
-        // Nothing may be set for it yet.
-        let _ = control.set_share(&clear(subject));
-    }
-    let old = |subject: &Subject| {
-        let same = |share: &&uapi::Share| (share.subject, share.id) == (subject.kind, subject.id);
-        let old = before.shares.iter().find(same)?;
-        Some(uapi::SetShare {
-            action: uapi::ACTION_SET,
-            mask: old.mask & SET,
-            weight: old.weight,
-            limit_pct: old.limit_pct,
-            class: old.class,
-            target_pct: old.target_pct,
-            access: old.access,
-            ..clear(subject)
-        })
-    };
-    let mut left: Vec<(&Found<'_>, uapi::SetShare)> = subjects
-        .iter()
-        .filter_map(|found| Some((found, old(&found.1)?)))
-        .collect();
-    loop {
-        let count = left.len();
-        left.retain(|(_, set)| control.set_share(set).is_err());
-        if left.is_empty() || left.len() == count {
-            break;
-        }
-    }
-    let lost = left.iter();
-    lost.map(|((entry, subject), _)| format!("{} on GPU {}", called(entry, subject), before.gpu))
-        .collect()
 }
 
 #[cfg(test)]

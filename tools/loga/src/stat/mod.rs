@@ -13,12 +13,15 @@
 
 mod client;
 mod group;
+mod phases;
 #[cfg(test)]
 pub(crate) mod tests;
 
 pub use client::Client;
 pub use group::Group;
+pub(crate) use phases::booked_ns;
 
+use self::phases::Phases;
 use crate::control::Snapshot;
 use crate::names;
 use crate::processes::Processes;
@@ -400,42 +403,6 @@ impl Stat {
         }
         Ok(value)
     }
-}
-
-/// Lengths that shares are fractions of.
-struct Phases {
-    span_ns: u64,
-    /// Nothing if the caller may not know.
-    polled_ns: Option<u64>,
-    /// Time between two samples, if accounting is sparse; else 0.
-    sample_interval_ns: u64,
-    /// Whether copies are measured.
-    copies: bool,
-}
-
-impl Phases {
-    /// The share of a client or group with these times; of the time that went by, for a caller
-    /// that may not know how long was polled.
-    fn share(&self, measured_ns: u64, gpu_time_ns: u64) -> Option<f64> {
-        match self.polled_ns {
-            Some(polled_ns) => fraction(measured_ns, polled_ns),
-            None => fraction(gpu_time_ns, self.span_ns),
-        }
-    }
-}
-
-/// Length of the phases that are in the clients' figures.
-///
-/// The polling phase under way is not; the non-polling phase before it is in `unpolled_ns` already.
-pub(crate) fn booked_ns(gpu: &uapi::Gpu) -> u64 {
-    let early_ns = if gpu.flags & uapi::GPU_POLLING != 0 {
-        gpu.last_nonpoll_ns
-    } else {
-        0
-    };
-    gpu.polled_ns
-        .saturating_add(gpu.unpolled_ns)
-        .saturating_sub(early_ns)
 }
 
 fn find(snapshot: &Snapshot, id: u64) -> Option<&uapi::Client> {

@@ -5,6 +5,7 @@
 //!
 //! What each program does is said in `programs`.
 
+mod forging;
 mod programs;
 
 pub(super) use programs::{keep_busy, open, prepare_file, prepare_through, ready, LIFE, PROGRAMS};

@@ -5,6 +5,7 @@
 //! Every program keeps kernels of [`KERNEL_US`] queued for as long as it lives, next to a client
 //! that never pauses either.
 
+use super::forging::forge;
 use super::{WARM_UP, WINDOW};
 use crate::ktap::ensure;
 use loga::rm as abi;
@@ -12,7 +13,6 @@ use loga::rm::{class, nr};
 use nix::sys::wait::WaitStatus;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use throttle::channel::Channel;
 use throttle::plan::Engine;
@@ -42,7 +42,7 @@ pub(in crate::hostile) const PROGRAMS: &[(&str, super::super::Act)] = &[
 /// Length of a hog's kernels.
 const KERNEL_US: u64 = 1000;
 /// Kernels that a program keeps queued.
-const DEPTH: u32 = 4;
+pub(super) const DEPTH: u32 = 4;
 /// TIMEOUT: no program of this file lives longer.
 pub(in crate::hostile) const LIFE: Duration = Duration::from_secs(60);
 /// A client with channels.
@@ -55,7 +55,7 @@ pub(in crate::hostile) fn open(
     Ok((client, channels))
 }
 
-fn first(channels: &mut [Channel]) -> Result<&mut Channel, String> {
+pub(super) fn first(channels: &mut [Channel]) -> Result<&mut Channel, String> {
     channels.first_mut().ok_or_else(|| "no channel".to_string())
 }
 
@@ -311,75 +311,6 @@ pub(in crate::hostile) fn prepare_file(
             0
         },
     })
-}
-
-/// The outer structure of a call in words, as two threads see it: command and size, address.
-type Outer = [AtomicU64; 2];
-
-/// Long calls of the driver; meanwhile another thread turns their argument into an RM_FREE of
-/// the program's own channel.
-fn forge() -> Result<(), String> {
-    let (client, mut channels) = open(1, DEPTH)?;
-    let channel = first(&mut channels)?;
-    let free: &'static abi::Free = Box::leak(Box::new(abi::Free {
-        root: client.root(),
-        parent: client.device(),
-        object: channel.handle(),
-        status: 0,
-    }));
-    let outer: &'static Outer = Box::leak(Box::default());
-    let inside: &'static AtomicBool = Box::leak(Box::default());
-    std::thread::spawn(move || loop {
-        if inside.swap(false, Ordering::AcqRel) {
-            std::thread::sleep(Duration::from_micros(100));
-            point(outer, nr::FREE, free);
-        }
-        std::thread::sleep(Duration::from_micros(50));
-    });
-    std::thread::spawn(move || call_slowly(&client, outer, inside));
-    keep_busy(channel, LIFE);
-    Ok(())
-}
-
-/// Makes a call of a structure.
-fn point<T>(outer: &Outer, number: u32, argument: &T) {
-    outer[1].store(std::ptr::from_ref(argument) as u64, Ordering::SeqCst);
-    let size = size_of::<T>() as u64;
-    outer[0].store(u64::from(number) | size << 32, Ordering::SeqCst);
-}
-
-/// Has the driver allocate much memory in a loop; announces each call.
-fn call_slowly(client: &Client, outer: &'static Outer, inside: &AtomicBool) {
-    const BYTES: u64 = 8 << 20;
-    let request = abi::request(nr::XFER_CMD, size_of::<abi::Xfer>());
-    for handle in 0x7000_0001.. {
-        let memory = Box::new(abi::AllocMemoryFd {
-            memory: abi::AllocMemory {
-                root: client.root(),
-                parent: client.device(),
-                handle,
-                class: abi::class::MEMORY_SYSTEM,
-                limit: BYTES - 1,
-                ..Default::default()
-            },
-            fd: -1,
-            pad: 0,
-        });
-        point(outer, nr::ALLOC_MEMORY, &*memory);
-        inside.store(true, Ordering::Release);
-        // SAFETY: the structure has the length that the request says; it and what it points to
-        // live until the end of the call.
-        unsafe {
-            nix::libc::ioctl(
-                client.ctl().as_raw_fd(),
-                request.into(),
-                std::ptr::from_ref(outer),
-            )
-        };
-        // The memory exists only if the driver saw the original argument.
-        let _ = client.free(client.device(), handle);
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 /// The process that mapped the page ends; a child that it forked goes on submitting.
