@@ -3,6 +3,7 @@
 //! [tool] The checks, one after the other on one cluster.
 
 use crate::binding_checks::{commented, ended_early, freed};
+use crate::clock_checks::skewed;
 use crate::cluster::{Cluster, Job};
 use crate::conf::{GPUS, NODES, SHARDS};
 use crate::record_checks::seconds;
@@ -32,6 +33,7 @@ pub(crate) const CHECKS: &[(&str, Check<Cluster>)] = &[
         "an exporter that is dead, silent or wrong is not in the table",
         dead_exporter,
     ),
+    ("a node whose clock is far off is not in the table", skewed),
     ("a drained node is not in the table", drained),
     ("a job that names a node or a type keeps it", named),
     ("a job of another partition stays in it", partition),

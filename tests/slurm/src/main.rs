@@ -17,6 +17,7 @@ mod backup;
 mod binding_checks;
 mod checks;
 mod cleaning;
+mod clock_checks;
 mod cluster;
 mod conf;
 mod database;
