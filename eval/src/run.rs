@@ -3,6 +3,7 @@
 //! [tool] One run of a scenario with one seed: every GPU, every client, and the oracles.
 
 use crate::control::awake::Awake;
+use crate::control::both::Both;
 use crate::control::engaged::Engaged;
 use crate::control::exclusive::Exclusive;
 use crate::control::gvim::Gvim;
@@ -15,6 +16,7 @@ use crate::outcome::{ClientOutcome, Error, GpuOutcome, Outcome};
 use crate::scenario::{Client, Kind, Scenario};
 use crate::together::Together;
 use crate::world::{Control, Host, Trace, World};
+use loga::policies::dispatch::DispatcherKind;
 use loga_model::gpu::{CE0, GR};
 
 /// Runs a scenario with one seed.
@@ -63,10 +65,12 @@ pub fn run_together(scenario: &Scenario, seed: u64) -> Result<Outcome, Error> {
         .map(|gpu| Run::new(scenario, gpu, seed))
         .collect();
     let gpus = match scenario.policy.kind {
-        Kind::Loga(kind) => together(scenario, seed, &gpus, |one| {
-            let Scenario { policy, costs, .. } = scenario;
-            Loga::new(kind, policy, costs, &one.clients, one.seed).map_err(Error::Setting)
-        })?,
+        Kind::Loga(kind) if scenario.policy.dispatch.is_none() => {
+            together(scenario, seed, &gpus, |one| {
+                let Scenario { policy, costs, .. } = scenario;
+                Loga::new(kind, policy, costs, &one.clients, one.seed).map_err(Error::Setting)
+            })?
+        }
         Kind::Hardware => together(scenario, seed, &gpus, |_| Ok(Hardware))?,
         kind => return Err(Error::NotTogether(kind)),
     };
@@ -152,13 +156,13 @@ impl<'a> Run<'a> {
         match policy.kind {
             Kind::Loga(kind) => {
                 let loga = Loga::new(kind, policy, costs, clients, self.seed);
-                self.with(loga.map_err(Error::Setting)?, trace)
+                let loga = loga.map_err(Error::Setting)?;
+                match policy.dispatch {
+                    Some(kind) => self.with(Both::new(loga, self.engaged(kind)?), trace),
+                    None => self.with(loga, trace),
+                }
             }
-            Kind::Engaged(kind) => {
-                let reserves = &self.scenario.reserves;
-                let engaged = Engaged::new(kind, policy, clients, reserves);
-                self.with(engaged.map_err(Error::Setting)?, trace)
-            }
+            Kind::Engaged(kind) => self.with(self.engaged(kind)?, trace),
             Kind::Hardware => self.with(Hardware, trace),
             Kind::PerCommand => self.with(PerCommand::new(clients, policy), trace),
             Kind::Exclusive => self.with(Exclusive::new(clients, policy, wakeup), trace),
@@ -168,6 +172,13 @@ impl<'a> Run<'a> {
             Kind::LasEpoch => self.with(Awake::new(clients, policy, true, wakeup), trace),
             Kind::TokenBucket => self.with(TokenBucket::new(clients, policy, wakeup), trace),
         }
+    }
+
+    fn engaged(&self, kind: DispatcherKind) -> Result<Engaged, Error> {
+        let Scenario {
+            policy, reserves, ..
+        } = self.scenario;
+        Engaged::new(kind, policy, &self.clients, reserves).map_err(Error::Setting)
     }
 
     fn with<C: Control>(&self, control: C, trace: &mut Option<Trace>) -> Result<GpuOutcome, Error> {

@@ -23,6 +23,7 @@ deadline_us = 25000
 [[client.phase]]
 cpu_us = 4000
 [[client.phase]]
+cpu_us = 100
 kernel_us = { uniform = [500, 1500] }
 launch = "queued"
 depth = 16
@@ -32,6 +33,7 @@ name = "bomb"
 count = 2
 shares = "bombs"
 [[client.phase]]
+cpu_us = 100
 kernel_us = { uniform = [4750, 5250] }
 launch = "queued"
 depth = 16
@@ -127,8 +129,9 @@ fn scenario_that_makes_no_sense_is_refused_with_its_place() {
 #[test]
 fn example_of_the_documents_keeps_the_game_fast() {
     let game = gpu(EXAMPLE).clients[0].got.clone();
-    assert!(game.rounds.count > 475, "{}", game.rounds.count);
-    assert!(game.latency.percentile(99).unwrap() < 26_000_000);
+    // Nine tenths of what it does alone; figure 8 of the documents says what the rest is.
+    assert!(game.rounds.count > 450, "{}", game.rounds.count);
+    assert!(game.latency.percentile(99).unwrap() < 28_000_000);
 }
 
 #[test]
@@ -138,7 +141,7 @@ fn shared_reserve_limits_all_its_clients_together() {
     let pct = gpu.percent(bombs);
     assert!((9.0..11.0).contains(&pct), "{pct}");
     let game = &gpu.clients[0].got;
-    assert!(game.rounds.count >= 47, "{}", game.rounds.count);
+    assert!(game.rounds.count >= 45, "{}", game.rounds.count);
     assert!(game.missed < 5);
 }
 
@@ -171,6 +174,7 @@ prio = 9
 arrive_ms = 10
 leave_ms = 75
 [[client.phase]]
+cpu_us = 100
 kernel_us = 30000
 launch = "queued"
 depth = 8
@@ -203,7 +207,7 @@ kernel_us = 1000
     let gpu = gpu(text);
     let other = &gpu.clients[1];
     // It came after 100 ms. The command cannot be stopped, but it is not LoGA that holds it then.
-    let blocked = other.got.blocked;
+    let blocked = other.got.held;
     assert!(
         (1_890_000_000..1_920_000_000).contains(&blocked),
         "{blocked}"
@@ -227,16 +231,17 @@ kernel_us = 6000
 name = "other"
 [[client.phase]]
 kernel_us = 500
-launch = "queued"
-depth = 16
-repeat = 1000
 "#;
     let run = gpu(text);
     let (protected, other) = (&run.clients[0], &run.clients[1]);
     assert_eq!(protected.got.blocked, 0);
     // A command of the other may be in the way of each of its kernels.
     assert!(protected.got.rounds.longest <= 10_510_000);
-    assert!(other.compute.commands > 650, "{}", other.compute.commands);
+    println!(
+        "{} {}",
+        protected.got.rounds.longest, other.compute.commands
+    );
+    assert!(other.compute.commands > 550, "{}", other.compute.commands);
     let lingering = text.replacen("name = \"prio\"", "name = \"prio\"\nlinger_us = 5000", 1);
     let run = gpu(&lingering);
     assert_eq!(run.clients[0].got.rounds.count, 99);
@@ -262,9 +267,6 @@ kernel_us = {kernel_us}
 name = "other"
 [[client.phase]]
 kernel_us = 3000
-launch = "queued"
-depth = 16
-repeat = 1000
 "#
     );
     let run = gpu(&text);
@@ -281,7 +283,8 @@ fn linger_that_adapts_keeps_short_pauses_free_and_gives_long_ones_away() {
         "linger_us = 5000",
         "linger_us = 5000\nlinger_adapts = true",
     ];
-    let [none, set, adapts] = lingers.map(|linger| beside_pauses(100, 900, linger));
+    // Such that no pause comes a linger after another one.
+    let [none, set, adapts] = lingers.map(|linger| beside_pauses(130, 900, linger));
     println!("short pauses: {none:?}, {set:?}, {adapts:?}");
     assert!(2 * none.0 < set.0 && adapts.0 * 100 >= set.0 * 99);
     let [none, set, adapts] = lingers.map(|linger| beside_pauses(12_000, 1000, linger));
@@ -321,7 +324,8 @@ repeat = 1000
         gpu.percent(gpu.clients[0].compute.run)
     };
     let (one, fifty) = (part(1), part(50));
-    assert!(one > 58.5, "{one}");
+    // Its reserve is charged until the ends are read.
+    assert!(one > 57.5, "{one}");
     assert!((one - fifty).abs() < 0.5, "{one} and {fifty}");
 }
 
@@ -358,6 +362,62 @@ repeat = 1000
     }
 }
 
+/// Two clients of one priority for 4 s, with kernels of 4 ms and of 1 ms: their parts in percent.
+fn parts(policy: &str) -> [f64; 2] {
+    let text = format!(
+        r#"length_ms = 4000
+[policy]
+{policy}
+[[client]]
+name = "long"
+weight = 100
+[[client.phase]]
+kernel_us = 4000
+[[client]]
+name = "short"
+weight = 100
+[[client.phase]]
+kernel_us = 1000
+"#
+    );
+    let gpu = gpu(&text);
+    [0, 1].map(|client: usize| gpu.percent(gpu.clients[client].compute.run))
+}
+
+#[test]
+fn dispatcher_divides_submissions_and_a_policy_beside_it_changes_that_little() {
+    // In turns, the client of the longer submissions has more.
+    let [long, short] = parts("name = \"prio\"");
+    assert!(long > 70.0 && short > 15.0, "{long} {short}");
+    let none = parts("name = \"none\"\ndispatch = \"prio\"");
+    assert!((none[0] - long).abs() < 1.0, "{none:?} {long}");
+    // The policy takes a client that waits for its turn for one that wants less.
+    let turns = parts("name = \"timeslice\"\ndispatch = \"prio\"");
+    assert!((turns[0] - long).abs() < 3.0, "{turns:?} {long}");
+}
+
+#[test]
+fn dispatcher_beside_another_scheduler_is_refused() {
+    let refused = refused(
+        "name = \"prio\"",
+        "name = \"hardware\"\ndispatch = \"prio\"",
+    );
+    assert!(refused.contains("want a policy of LoGA"), "{refused}");
+    let refused = self::refused("name = \"prio\"", "name = \"maxmin\"\ndispatch = \"fifo\"");
+    assert!(
+        refused.contains("unknown dispatch \"fifo\", want one of"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn clients_of_a_reserve_with_two_modes_are_refused() {
+    // The game is under HT, the bombs are not.
+    let refused = refused("deadline_us = 25000", "shares = \"bombs\"");
+    let said = "clients \"game\" and \"bomb-0\" of reserve \"bombs\" have two sched";
+    assert!(refused.contains(said), "{refused}");
+}
+
 #[test]
 fn copies_are_not_held_behind_kernels() {
     let text = r#"length_ms = 1000
@@ -389,14 +449,12 @@ tick_us = 1000
 name = "one"
 [[client.phase]]
 kernel_us = 100
-launch = "queued"
-depth = 32
-repeat = 1000
 "#;
     let commands = gpu(text).clients[0].compute.commands;
     assert!((990..=1000).contains(&commands), "{commands}");
     let at_once = gpu(&text.replacen("tick_us = 1000", "", 1)).clients[0]
         .compute
         .commands;
-    assert!(at_once > 9000, "{at_once}");
+    // Some 60 us for each.
+    assert!(at_once > 5_500, "{at_once}");
 }

@@ -24,9 +24,8 @@ fn unmet_in(name: &str, length: Length) -> Vec<String> {
 
 #[test]
 fn figures_meet_their_criteria() {
+    let costs = COSTS.iter().map(|(name, _)| *name);
     let not_met = [
-        "timegraph-11",
-        "timegraph-15",
         "pegasus-6",
         "pegasus-7",
         "strings-10",
@@ -36,27 +35,90 @@ fn figures_meet_their_criteria() {
         "strings-14",
         "gvim-1",
     ];
+    let not_met: Vec<_> = costs.chain(not_met).collect();
     for name in systems::names().filter(|name| !not_met.contains(name)) {
         assert_eq!(unmet(name), [""; 0], "{name}");
     }
 }
 
+/// Figures that miss a criterion by what a submission costs in the module, by when ends are read or
+/// by the floor, and the lines that do.
+const COSTS: &[(&str, &[&str])] = &[
+    ("timegraph-7", &["priority, of alone"]),
+    (
+        "timegraph-8",
+        &[
+            "PE, of alone",
+            "AE, of alone",
+            "CBS, of alone",
+            "bomb's part under",
+        ],
+    ),
+    ("timegraph-9", &["0.5/25 ms each, of alone"]),
+    ("timegraph-10", &["PE/PE: ", "PE/AE: "]),
+    (
+        "timegraph-11",
+        &["deviation, reserve", "the same over the mean, reserve"],
+    ),
+    (
+        "timegraph-12",
+        &[
+            "priority, high of alone",
+            "high's part of 60 %",
+            "medium's part of 10 %",
+            "kernels of a frame stored at once: high of alone",
+        ],
+    ),
+    (
+        "timegraph-15",
+        &[
+            "shield beside five bombs, of alone",
+            "the same with a linger of 4.5 ms, of alone",
+        ],
+    ),
+    ("timegraph-16", &["33 us"]),
+    (
+        "pegasus-8",
+        &["priority: one kernel", "protected, linger 0.2 ms"],
+    ),
+];
+
 #[test]
-fn figure_15_loses_to_the_floor_what_a_long_linger_would_keep() {
-    let unmet = unmet("timegraph-15");
-    assert!(
-        unmet.len() == 1 && unmet[0].starts_with("the same with a linger of 4.5 ms"),
-        "{unmet:?}"
-    );
+fn figures_miss_nothing_but_what_submissions_cost() {
+    for (name, known) in COSTS {
+        let unmet = unmet(name);
+        let is_known = |line: &&String| known.iter().any(|begin| line.starts_with(begin));
+        let others: Vec<_> = unmet.iter().filter(|line| !is_known(line)).collect();
+        assert!(others.is_empty() && !unmet.is_empty(), "{name}: {unmet:?}");
+    }
 }
 
 #[test]
-fn figure_11_is_steadier_in_time_but_not_over_a_mean_that_is_five_times_shorter() {
-    let unmet = unmet("timegraph-11");
+fn engines_that_store_a_frame_at_once_get_what_they_get_on_the_model_of_a_gpu() {
+    // `engines_with_reserves_get_what_they_are_promised`, see docs/engaged-figures.md: the first two
+    // take turns, the last has next to nothing; with reserves 57.6, 9.6 and 4.7 %.
+    let figure = systems::figure("timegraph-12", SHORT).unwrap().unwrap();
+    let ours = |what: &str| {
+        let mut lines = figure.lines.iter();
+        lines
+            .find(|line| line.what == what)
+            .map(|line| line.ours)
+            .unwrap()
+    };
+    let ordered =
+        ["high", "medium", "low"].map(|name| ours(&format!("the same: {name}'s part by priority")));
     assert!(
-        unmet.len() == 1 && unmet[0].starts_with("the same over the mean, reserve"),
-        "{unmet:?}"
+        ordered[0] >= ordered[1] && ordered[1] > 40.0 && ordered[2] < 1.0,
+        "{ordered:?}"
     );
+    for (what, module) in [
+        ("high's part of 60 %", 57.6),
+        ("medium's part of 10 %", 9.6),
+        ("low's part of 5 %", 4.7),
+    ] {
+        let part = ours(&format!("the same: {what}"));
+        assert!((part - module).abs() <= 1.0, "{what}: {part}, {module}");
+    }
 }
 
 #[test]
@@ -165,7 +227,7 @@ fn criterion_judges_at_its_ends() {
 
 #[test]
 fn table_of_a_figure_says_what_is_not_met() {
-    let lines = systems::figure("timegraph-16", SHORT).unwrap().unwrap();
+    let lines = systems::figure("timegraph-13", SHORT).unwrap().unwrap();
     let mut figure = Figure { ..lines };
     assert!(!systems::text(&figure).contains("NOT MET"));
     assert_eq!(figure.failed(), 0);
@@ -183,7 +245,7 @@ fn sets_that_are_admitted_miss_no_deadline() {
     };
     let report = tasks::run(settings).unwrap();
     assert!(report.admitted.sets > 40 && report.admitted.jobs > 10_000);
-    assert_eq!(report.admitted.missed, 0);
+    assert_eq!((report.admitted.missed, report.admitted.promised), (0, 0));
     assert!(report.admitted.worst_pct <= 100.0);
     // The simulation can show a miss: the sum of the promises is no test.
     assert!(report.by_sum_only.broken > report.by_sum_only.sets / 4);

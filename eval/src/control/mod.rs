@@ -3,10 +3,11 @@
 //! [tool] Schedulers: LoGA with each of its policies, and alternatives that users have.
 //!
 //! [`loga`] drives the code of the kernel module that divides GPU time, [`engaged`] the code with
-//! which it decides on submissions. The others are *baselines*: policies of the
+//! which it decides on submissions, [`both`] the two at once. The others are *baselines*: policies of the
 //! simulator only, each a short model of one way to share a GPU.
 
 pub mod awake;
+pub mod both;
 mod bound;
 pub mod engaged;
 mod entities;

@@ -4,6 +4,7 @@
 
 use super::engaged;
 use super::file::{self, Between, File};
+use super::kind::Kind;
 use super::phase::{phase, REPEAT_MAX};
 use super::plain::{Client, Error, Footprint, Gpu, Phase, Scenario, TIMESLICE};
 use super::profile::Profile;
@@ -33,6 +34,13 @@ pub(super) fn parse(name: &str, text: &str) -> Result<Scenario, Error> {
     let kind = file.policy.kind;
     if file.gpus.get_ref().iter().any(|gpu| gpu.packed) && !kind.is_baseline() {
         return Err(source.error(file.gpus.span(), kind.on_packed()));
+    }
+    if file.policy.dispatch.is_some() && !matches!(kind, Kind::Loga(_)) {
+        let reason = format!(
+            "dispatch beside policy {}, want a policy of LoGA, or that dispatcher as the name",
+            kind.name()
+        );
+        return Err(source.error(0..0, reason));
     }
     if file.length_ms.0.is_zero() {
         return Err(source.error(0..0, "length_ms = 0: want more than 0"));
@@ -126,6 +134,7 @@ fn clients(source: &Text, file: &File, reserves: &[Shared]) -> Result<Vec<Client
         }
     }
     groups(source, file, &clients)?;
+    engaged::modes(source, file, &clients, reserves)?;
     for one in &clients {
         let shares = |other: &&Client| one.cpu.is_some() && other.cpu == one.cpu;
         let apart = |other: &&Client| other.gpu != one.gpu;

@@ -3,7 +3,7 @@
 //! What a scenario says for engaged scheduling, checked.
 
 use super::file::{self, File, ReserveKind, Sched, WrittenTerms};
-use super::plain::Error;
+use super::plain::{Client, Error};
 use super::promise::{Engagement, Promise, Shared};
 use super::text::Text;
 use loga::engaged::{Kind, Mode, Prio, Terms};
@@ -66,6 +66,31 @@ pub(super) fn engagement(
         },
         promise,
     })
+}
+
+/// Checks that the clients of a reserve agree on their mode, which the module sets for the reserve.
+pub(super) fn modes(
+    source: &Text,
+    file: &File,
+    clients: &[Client],
+    shared: &[Shared],
+) -> Result<(), Error> {
+    for (at, reserve) in shared.iter().enumerate() {
+        let joins = |one: &&Client| one.engaged.promise == Some(Promise::Shared(at));
+        let mut joined = clients.iter().filter(joins);
+        let Some(first) = joined.next() else {
+            continue;
+        };
+        if let Some(other) = joined.find(|one| one.engaged.mode != first.engaged.mode) {
+            let reason = format!(
+                "clients {:?} and {:?} of reserve {:?} have two sched, want one: it is that of the \
+                 reserve",
+                first.name, other.name, reserve.name
+            );
+            return Err(source.error(file.clients.span(), reason));
+        }
+    }
+    Ok(())
 }
 
 fn terms(source: &Text, written: &Spanned<WrittenTerms>) -> Result<Terms, Error> {

@@ -2,10 +2,12 @@
 
 //! The scenario file as it is written. `docs/scenarios.md` explains every key.
 
+use super::costs::Costs;
 use super::kind::Kind;
 use super::time::{Micros, Millis, Span};
 use loga::account::Accounting;
 use loga::knobs::{Knob, Scale};
+use loga::policies::dispatch::{self, DispatcherKind};
 use loga::policies::PolicyKind;
 use loga::units::Ns;
 use serde::de::Error as _;
@@ -50,6 +52,9 @@ pub struct Policy {
     /// Which one.
     #[serde(rename = "name", deserialize_with = "kind")]
     pub kind: Kind,
+    /// Of a policy of LoGA: by what order each submission is decided on, beside it.
+    #[serde(deserialize_with = "dispatch")]
+    pub dispatch: Option<DispatcherKind>,
     /// Whether clients are throttled. Otherwise it only accounts.
     pub enforce: bool,
     /// What the GPU is divided between.
@@ -77,13 +82,31 @@ pub struct Policy {
     /// How many times the weight of a client counts on its processor while it alone may submit.
     #[serde(deserialize_with = "cpu_boost")]
     pub cpu_boost: u32,
-    /// Of the baselines and of engaged scheduling: time to hand a command to the host's scheduler.
+    /// Of the baselines: time to hand a command to the host's scheduler.
     #[serde(rename = "submit_us")]
     pub submit: Micros,
     /// Of the same: from the end of a command until the host has dealt with it.
     #[serde(rename = "interrupt_us")]
     pub interrupt: Micros,
-    /// Of engaged scheduling: how often completions are looked for; 0: as soon as they are there.
+    /// Of engaged scheduling: from a store that faults until it is decided on.
+    #[serde(rename = "decide_us")]
+    pub decide: Micros,
+    /// Of the same: from then until it reaches the GPU, if it passes.
+    #[serde(rename = "enter_us")]
+    pub enter: Micros,
+    /// Of the same: from a grant until the client's thread runs.
+    #[serde(rename = "grant_us")]
+    pub grant: Micros,
+    /// Of the same: taking the entries of a window away, and reading what was stored.
+    #[serde(rename = "close_us")]
+    pub close: Micros,
+    /// Of the same: from when the watcher has to run until it does.
+    #[serde(rename = "rouse_us")]
+    pub rouse: Micros,
+    /// Of the same: one pass of the watcher over rings or channels.
+    #[serde(rename = "look_us")]
+    pub look: Micros,
+    /// Of engaged scheduling: how often the ends of commands are read; 0: when they are expected.
     #[serde(rename = "tick_us")]
     pub tick: Micros,
     /// Of engaged scheduling: how long the GPU is kept idle after protected work.
@@ -116,6 +139,7 @@ impl Policy {
     pub const fn of(kind: Kind) -> Self {
         Self {
             kind,
+            dispatch: None,
             enforce: true,
             by: Between::Client,
             poll_ms: 1,
@@ -129,6 +153,12 @@ impl Policy {
             cpu_boost: 1,
             submit: Micros(Ns::from_us(3)),
             interrupt: Micros(Ns::from_us(5)),
+            decide: Micros(Ns::from_us(8)),
+            enter: Micros(Ns::from_us(11)),
+            grant: Micros(Ns::from_us(20)),
+            close: Micros(Ns::from_us(13)),
+            rouse: Micros(Ns::from_us(8)),
+            look: Micros(Ns::from_us(10)),
             tick: Micros(Ns::ZERO),
             linger: Micros(Ns::ZERO),
             linger_adapts: false,
@@ -150,6 +180,10 @@ impl Default for Policy {
 
 fn kind<'de, D: Deserializer<'de>>(from: D) -> Result<Kind, D::Error> {
     Kind::by_name(&String::deserialize(from)?).map_err(D::Error::custom)
+}
+
+fn dispatch<'de, D: Deserializer<'de>>(from: D) -> Result<Option<DispatcherKind>, D::Error> {
+    named(from, "dispatch", dispatch::NAMES, dispatch::by_name).map(Some)
 }
 
 fn scale<'de, D: Deserializer<'de>>(from: D) -> Result<Scale, D::Error> {
@@ -211,30 +245,6 @@ pub enum Between {
     User,
     /// Clients of the same cgroup count as one.
     Cgroup,
-}
-
-/// What things cost, apart from the work itself.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Costs {
-    /// One read of a GPU register: the poller polls this often.
-    #[serde(rename = "read_us")]
-    pub read: Micros,
-    /// The scan of one channel, for policies that work in stages.
-    #[serde(rename = "scan_us")]
-    pub scan: Micros,
-    /// Taking the submission mappings of one client away, or giving them back.
-    #[serde(rename = "revoke_us")]
-    pub revoke: Micros,
-    /// The page fault by which a client's mapping comes back.
-    #[serde(rename = "fault_us")]
-    pub fault: Micros,
-    /// From the moment a thread is woken until it runs.
-    #[serde(rename = "wakeup_us")]
-    pub wakeup: Micros,
-    /// A switch of contexts on the GPU.
-    #[serde(rename = "switch_us")]
-    pub switch: Micros,
 }
 
 /// A GPU.
@@ -343,34 +353,6 @@ pub(super) enum Launch {
     Synchronous,
     /// Only as many as `depth` are under way.
     Queued,
-}
-
-impl Default for Costs {
-    fn default() -> Self {
-        Self {
-            read: Micros(Ns::from_us(1)),
-            scan: Micros(Ns::from_us(3)),
-            revoke: Micros(Ns::from_us(5)),
-            fault: Micros(Ns::from_us(2)),
-            wakeup: Micros(Ns::from_us(5)),
-            switch: Micros(Ns::ZERO),
-        }
-    }
-}
-
-impl Costs {
-    /// The cost of this name in a file, such as `switch_us`.
-    pub fn by_name(&mut self, name: &str) -> Option<&mut Micros> {
-        match name {
-            "read_us" => Some(&mut self.read),
-            "scan_us" => Some(&mut self.scan),
-            "revoke_us" => Some(&mut self.revoke),
-            "fault_us" => Some(&mut self.fault),
-            "wakeup_us" => Some(&mut self.wakeup),
-            "switch_us" => Some(&mut self.switch),
-            _ => None,
-        }
-    }
 }
 
 /// A value that no line of the file holds.

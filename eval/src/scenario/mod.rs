@@ -6,6 +6,7 @@
 //! in which line it does not and what would. `docs/scenarios.md` explains every key.
 
 mod check;
+mod costs;
 mod engaged;
 mod file;
 mod kind;
@@ -18,7 +19,8 @@ mod streams;
 mod text;
 mod time;
 
-pub use file::{Between, Costs, Policy, Wait};
+pub use costs::Costs;
+pub use file::{Between, Policy, Wait};
 pub use kind::Kind;
 pub use plain::{Client, Error, Footprint, Gpu, Phase, Scenario};
 pub use profile::{Profile, Value};

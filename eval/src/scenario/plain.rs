@@ -2,7 +2,8 @@
 
 //! A scenario that makes sense, as the simulator runs it.
 
-use super::file::{Between, Costs, Policy, Wait};
+use super::costs::Costs;
+use super::file::{Between, Policy, Wait};
 use super::kind::Kind;
 use super::promise::{Engagement, Shared};
 use super::time::Span;

@@ -3,6 +3,7 @@
 //! What a GPU and its clients ask of a scheduler.
 
 use super::machine::Machine;
+use loga::engaged::Misses;
 
 /// What becomes of a command that a client wants to submit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +14,8 @@ pub enum Verdict {
     After(u64),
     /// The client tries again after this time in ns.
     Again(u64),
+    /// The client tries again after this time in ns, which it spends on its processor.
+    Computes(u64),
     /// The client sleeps until it is woken, and tries again then.
     Blocked,
     /// The scheduler has it; the client goes on as if it was submitted.
@@ -50,6 +53,8 @@ pub struct Ledger {
     /// Sum of the differences between true and measured GPU time, over all GPU time, at the last
     /// decision.
     pub error: Option<f64>,
+    /// Deadlines of reserves that were missed, as the module counts them.
+    pub misses: Misses,
     /// What should not be: see `oracle`.
     pub violations: Vec<String>,
 }

@@ -364,6 +364,16 @@ impl<C: Control> World<C> {
                 self.set(client, now.saturating_add(delay));
                 false
             }
+            Verdict::Computes(time) => {
+                actor.pending = Some((engine, length));
+                actor.doing = Doing::Retries;
+                if self.machine.cpus.is_bound(client) {
+                    self.machine.cpus.compute(client, time, now);
+                } else {
+                    self.set(client, now.saturating_add(time));
+                }
+                false
+            }
             Verdict::Blocked => {
                 actor.pending = Some((engine, length));
                 actor.hold(now);

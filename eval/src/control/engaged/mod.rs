@@ -1,63 +1,75 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! LoGA that decides on each submission: the code of [`loga::engaged`], with what a kernel adds.
+//! LoGA that decides on each submission: the module's [`Decider`], with threads, pages and a watcher
+//! around it.
 //!
-//! A client pays `submit_us` for each submission to the compute engine (the fault), and then sleeps
-//! until it is granted. `interrupt_us` after the end of a command its completion is seen, and the
-//! client that is next runs; with `tick_us`, completions are looked for that often only. What a
-//! command used is what the status word shows. Copies pass at once, and so do protected clients,
-//! whose work is seen `interrupt_us` after it came or ended.
+//! A client's page has an entry while its window is open, or until it is revoked if the client
+//! passed without a decision; stores through it cost nothing. Any other store to the compute engine
+//! faults: the decider is asked `decide_us` later. If it passes, it reaches the GPU `enter_us` after
+//! that. Else the thread sleeps; `grant_us` after it is woken it stores again, which faults again. So
+//! all that a client stores in a window is one submission, and a thread that does not get its
+//! processor in time does not use its grant. Copies pass at once, and so do protected clients, as
+//! many as the module lets pass.
+//!
+//! The watcher ([`actions`]) does what the decider says: it takes entries away (`close_us`), and
+//! reads rings and channels (`look_us` for a pass); it runs `rouse_us` after it has to. With `tick_us`, it
+//! reads whether commands have ended that often only.
+//!
+//! A client has one thread, one page and one channel for kernels, which never waits for a semaphore.
 
-use crate::scenario::{Client, Policy, Promise, Shared};
+mod actions;
+mod members;
+#[cfg(test)]
+mod tests;
+mod watcher;
+
+use crate::scenario::{Client, Policy, Shared};
 use crate::world::{Booked, Control, Ledger, Machine, Order, Verdict};
-use loga::engaged::{
-    self, Counters, Mode, Record, Setting, Step, Submissions, BACKGROUND, RECORDS,
-};
+use loga::engaged::{self, Counters, Decider, Record, Store, Turns, PLACES, RECORDS, SPECS};
 use loga::error::Error;
 use loga::policies::dispatch::DispatcherKind;
 use loga::units::Ns;
 use loga::Vectors;
 use loga_model::gpu::GR;
+use members::{Member, Thread};
 use std::collections::VecDeque;
+use watcher::Watcher;
 
-/// A completion that is going to be seen.
+/// Pages that a client can store to through one window, as in the module.
+const MAX_OPEN: usize = 4;
+
+/// Pages of protected clients that are not stopped, as in the module.
+const MAX_PROTECTED: usize = 16;
+
+/// Costs in ns.
 #[derive(Clone, Copy, Debug)]
-struct Completion {
-    at: u64,
-    client: usize,
-    used: u64,
+struct Times {
+    decide: u64,
+    enter: u64,
+    grant: u64,
+    rouse: u64,
+    close: u64,
+    look: u64,
+    tick: u64,
 }
 
-/// What the scheduler knows of a client.
-#[derive(Clone, Copy, Debug, Default)]
-struct Known {
-    setting: Setting,
-    /// Its position among those present.
-    at: Option<usize>,
-    /// Whether it has paid for its next submission.
-    paid: bool,
-    /// Whether it may pass.
-    granted: bool,
-    /// Since when it waits.
-    since: Option<u64>,
-    waited: u64,
-    /// Its use of the engine, up to the last command that ended.
-    used: u64,
+/// A page with an entry in the window that is open.
+#[derive(Clone, Copy, Debug)]
+struct Opened {
+    client: usize,
+    /// What the client had submitted before.
+    before: u64,
 }
 
 /// LoGA that decides on each submission.
 pub struct Engaged {
-    submissions: Submissions<Vectors>,
-    submit: u64,
-    interrupt: u64,
-    tick: u64,
-    places: Vec<Known>,
-    completions: VecDeque<Completion>,
-    /// When the channels of protected clients are scanned.
-    scans: VecDeque<u64>,
-    /// Whether work of theirs was there then.
-    protected: bool,
-    timer: Option<u64>,
+    decider: Decider<Vectors>,
+    costs: Times,
+    members: Vec<Member>,
+    opening: Vec<Opened>,
+    /// Clients whose threads sleep, by place.
+    sleepers: Vec<VecDeque<usize>>,
+    watcher: Watcher,
     ledger: Ledger,
 }
 
@@ -67,228 +79,228 @@ impl Engaged {
     ///
     /// # Errors
     ///
-    /// More clients or reserves than there is room for.
+    /// More priorities, modes and reserves than the module has room for.
     pub fn new(
         dispatcher: DispatcherKind,
         policy: &Policy,
         clients: &[&Client],
         shared: &[Shared],
     ) -> Result<Self, Error> {
-        let own = clients
-            .iter()
-            .filter(|client| matches!(client.engaged.promise, Some(Promise::Own(_))));
-        let room = own.count() + shared.len() + 1;
         let vacant = || engaged::Client::vacant(vec![Record::default(); RECORDS]);
-        let places = clients.iter().map(|_| vacant());
-        let mut submissions = Submissions::new(dispatcher, places.collect(), vec![None; room]);
-        submissions.set_linger(policy.linger.0, policy.linger_adapts);
-        let full = Error::Full {
-            name: "reserves",
-            max: room,
-        };
-        let mut promise = |terms| submissions.promise(Ns::ZERO, terms).ok_or(full);
-        let shared: Vec<usize> = shared
-            .iter()
-            .map(|one| promise(one.terms))
-            .collect::<Result<_, _>>()?;
-        let places = clients.iter().map(|client| {
-            let reserve = match client.engaged.promise {
-                None => BACKGROUND,
-                Some(Promise::Shared(at)) => shared[at],
-                Some(Promise::Own(terms)) => promise(terms)?,
-            };
-            Ok(Known {
-                setting: Setting {
-                    prio: client.engaged.prio,
-                    mode: client.engaged.mode,
-                    reserve,
-                },
-                ..Known::default()
-            })
-        });
-        let places = places.collect::<Result<_, _>>()?;
+        let places = (0..PLACES).map(|_| vacant());
+        let turns = Turns::new(dispatcher, places.collect(), vec![None; SPECS + 1]);
+        let (specs, members) = members::specs_and_members(clients, shared)?;
+        let mut decider = Decider::default();
+        decider.replace(Ns::ZERO, &mut Some(turns));
+        decider.set_linger(policy.linger.0, policy.linger_adapts);
+        let bounds = std::array::from_fn(|at| specs.bears(at));
+        decider.set_specs(Ns::ZERO, &specs, &bounds);
         Ok(Self {
-            submissions,
-            submit: policy.submit.0.get(),
-            interrupt: policy.interrupt.0.get(),
-            tick: policy.tick.0.get(),
-            places,
-            completions: VecDeque::new(),
-            scans: VecDeque::new(),
-            protected: false,
-            timer: None,
+            decider,
+            costs: Times {
+                decide: policy.decide.0.get(),
+                enter: policy.enter.0.get(),
+                grant: policy.grant.0.get(),
+                rouse: policy.rouse.0.get(),
+                close: policy.close.0.get(),
+                look: policy.look.0.get(),
+                tick: policy.tick.0.get(),
+            },
+            members,
+            opening: Vec::new(),
+            sleepers: vec![VecDeque::new(); PLACES],
+            watcher: Watcher::default(),
             ledger: Ledger::default(),
         })
     }
 
     /// Sums of what was decided.
-    pub fn counters(&self) -> &Counters {
-        self.submissions.counters()
+    pub fn counters(&self) -> Counters {
+        let turns = self.decider.turns();
+        turns.map_or_else(Counters::default, |turns| *turns.counters())
     }
 
-    /// Does what follows from an event.
-    fn follow(&mut self, machine: &mut Machine, step: Step) {
-        self.timer = step.timer.map(Ns::get);
-        if step.opened {
-            for client in 0..self.places.len() {
-                self.admit(machine, client);
+    /// The thread of a client is no longer asleep at its place, if it was.
+    pub(super) fn wakes_up(&mut self, now: u64, client: usize) {
+        let member = &mut self.members[client];
+        if let Some(at) = member.at.filter(|_| member.thread == Thread::Sleeps) {
+            member.wake(now);
+            self.decider.wakes_up(Ns::new(now), at, false);
+        }
+    }
+
+    /// A store that faulted is decided on.
+    fn decide(&mut self, machine: &mut Machine, client: usize, at: usize) -> Verdict {
+        let (member, now) = (&mut self.members[client], Ns::new(machine.now()));
+        let passes = match self.decider.store(now, at, member.prio) {
+            Store::Passes => {
+                member.entry = true;
+                true
             }
-        }
-        let at = step.grant.map(|grant| grant.client);
-        let client = self
-            .places
-            .iter()
-            .position(|place| place.at.is_some() && place.at == at);
-        if let Some(client) = client {
-            self.ledger.decisions += 1;
-            self.admit(machine, client);
-        }
-    }
-
-    /// Protected work has come or ended: it is seen later.
-    fn scan_later(&mut self, machine: &Machine) {
-        self.scans
-            .push_back(machine.now().saturating_add(self.interrupt));
-    }
-
-    /// Sees whether work of protected clients is there.
-    fn scan_protected(&mut self, machine: &mut Machine) {
-        let works = |(client, place): (usize, &Known)| {
-            place.setting.mode == Mode::Protected && machine.board.work(client).pending()
+            Store::Joins if self.opening.len() == MAX_OPEN => false,
+            Store::Joins | Store::Opens => {
+                self.opening.push(Opened {
+                    client,
+                    before: machine.board.work(client).submitted,
+                });
+                true
+            }
+            Store::Waits => false,
         };
-        let busy = self.places.iter().enumerate().any(works);
-        if busy != self.protected {
-            self.protected = busy;
-            let step = self.submissions.protected(Ns::new(machine.now()), busy);
-            self.follow(machine, step);
+        if passes {
+            self.follow(machine);
+            self.members[client].thread = Thread::Enters;
+            return self.compute(self.costs.enter);
+        }
+        self.members[client].sleep(now.get());
+        self.decider.sleeps(at);
+        self.sleepers[at].push_back(client);
+        self.ledger.throttles += 1;
+        self.follow(machine);
+        Verdict::Blocked
+    }
+
+    /// A store that passes gets its entry.
+    fn enter(&mut self, machine: &Machine, client: usize, at: usize) -> Verdict {
+        let mut opening = self.opening.iter();
+        let is_open = opening.any(|opened| opened.client == client);
+        let member = &mut self.members[client];
+        if is_open {
+            member.entry = true;
+            self.decider.entered(Ns::new(machine.now()), at, true);
+        }
+        if member.entry {
+            member.thread = Thread::Runs;
+            return Verdict::Now;
+        }
+        // The window has been closed meanwhile.
+        member.thread = Thread::Faults;
+        self.compute(self.costs.decide)
+    }
+
+    /// A thread takes this time in a fault.
+    fn compute(&mut self, time: u64) -> Verdict {
+        self.ledger.in_clients += time;
+        Verdict::Computes(time)
+    }
+
+    /// A client came or went: the first protected ones pass.
+    fn protect(&mut self, now: Ns, client: usize) {
+        if !self.members[client].protected {
+            return;
+        }
+        let mut count = 0;
+        for member in &mut self.members {
+            let may = member.protected && member.at.is_some() && count < MAX_PROTECTED;
+            count += usize::from(may);
+            member.passes = may;
+        }
+        self.decider.set_protected(now, count > 0);
+    }
+
+    /// The client at a place was charged; nothing is said of those that share one.
+    pub(super) fn charge(&mut self, at: usize, used: Ns) {
+        let mut there = self
+            .members
+            .iter_mut()
+            .filter(|member| member.at == Some(at));
+        if let (Some(one), None) = (there.next(), there.next()) {
+            one.charged = Some(one.charged.unwrap_or(0).saturating_add(used.get()));
         }
     }
 
-    /// Lets a client that waits pass.
-    fn admit(&mut self, machine: &mut Machine, client: usize) {
-        let (place, now) = (&mut self.places[client], machine.now());
-        if let Some(since) = place.since.take() {
-            place.waited += now - since;
-            place.granted = true;
-            machine.order(Order::Wake { client, at: now });
+    /// Does what follows from something that a client did.
+    fn follow(&mut self, machine: &mut Machine) {
+        self.wake_threads(machine);
+        let at = machine.now().saturating_add(self.costs.rouse);
+        self.watcher.wake(at, self.decider.next());
+    }
+
+    /// Wakes the threads of which decisions say so.
+    fn wake_threads(&mut self, machine: &mut Machine) {
+        let wakes = self.decider.take_wakes();
+        let at = machine.now().saturating_add(self.costs.grant);
+        let one = wakes.one.iter().map(|place| (place, 1));
+        let all = wakes.all.iter().map(|place| (place, usize::MAX));
+        for (place, most) in one.chain(all) {
+            let asleep = &mut self.sleepers[place];
+            for client in asleep.drain(..most.min(asleep.len())) {
+                machine.order(Order::Wake { client, at });
+            }
         }
     }
 }
 
 impl Control for Engaged {
-    fn come(&mut self, _: &mut Machine, client: usize) {
-        let place = &mut self.places[client];
-        place.at = self.submissions.join(place.setting);
+    fn come(&mut self, machine: &mut Machine, client: usize) {
+        let now = Ns::new(machine.now());
+        let member = &mut self.members[client];
+        member.at = self.decider.join(now, member.user, member.spec);
+        self.protect(now, client);
+        self.follow(machine);
     }
 
     fn gone(&mut self, machine: &mut Machine, client: usize) {
-        let place = &mut self.places[client];
-        place.since = None;
-        if let Some(at) = place.at.take() {
-            let step = self.submissions.left(Ns::new(machine.now()), at);
-            self.follow(machine, step);
+        let now = Ns::new(machine.now());
+        let member = &mut self.members[client];
+        let (at, slept) = (member.at.take(), member.thread == Thread::Sleeps);
+        member.wake(now.get());
+        member.entry = false;
+        let Some(at) = at else {
+            return;
+        };
+        self.sleepers[at].retain(|other| *other != client);
+        if slept {
+            self.decider.wakes_up(now, at, true);
         }
+        if self.decider.leave(now, at) {
+            self.forget_window();
+        }
+        self.opening.retain(|opened| opened.client != client);
+        self.protect(now, client);
+        self.follow(machine);
     }
 
     fn submit(&mut self, machine: &mut Machine, client: usize, engine: usize, _: u64) -> Verdict {
-        let place = &mut self.places[client];
-        if engine != GR {
-            return Verdict::Now;
-        }
-        if place.setting.mode == Mode::Protected {
-            self.scan_later(machine);
-            return Verdict::Now;
-        }
-        if place.granted {
-            place.granted = false;
-            return Verdict::Now;
-        }
-        if !place.paid && self.submit > 0 {
-            place.paid = true;
-            self.ledger.faults += 1;
-            self.ledger.in_clients += self.submit;
-            return Verdict::Again(self.submit);
-        }
-        place.paid = false;
-        let Some(at) = place.at else {
+        self.wakes_up(machine.now(), client);
+        let member = &mut self.members[client];
+        let Some(at) = member.at.filter(|_| engine == GR && !member.passes) else {
             return Verdict::Now;
         };
-        place.since = Some(machine.now());
-        let step = self.submissions.arrive(Ns::new(machine.now()), at);
-        let own = step.grant.filter(|grant| grant.client == at);
-        if own.is_some() {
-            self.places[client].since = None;
-            self.timer = step.timer.map(Ns::get);
-            self.ledger.decisions += 1;
-            return Verdict::Now;
+        match member.thread {
+            Thread::Enters => self.enter(machine, client, at),
+            Thread::Faults => self.decide(machine, client, at),
+            Thread::Runs | Thread::Sleeps if member.entry => Verdict::Now,
+            Thread::Runs | Thread::Sleeps => {
+                member.thread = Thread::Faults;
+                self.ledger.faults += 1;
+                self.compute(self.costs.decide)
+            }
         }
-        self.follow(machine, step);
-        self.ledger.throttles += 1;
-        Verdict::Blocked
-    }
-
-    fn ended(&mut self, machine: &mut Machine, client: usize, engine: usize) {
-        if engine != GR {
-            return;
-        }
-        let now = machine.now();
-        let usage = machine.board.usage(client, GR);
-        let place = &mut self.places[client];
-        let used = usage.run + usage.switch - place.used;
-        place.used += used;
-        if place.setting.mode == Mode::Protected {
-            return self.scan_later(machine);
-        }
-        let looked = match self.tick {
-            0 => now,
-            tick => now / tick * tick + tick,
-        };
-        self.completions.push_back(Completion {
-            at: looked.saturating_add(self.interrupt),
-            client,
-            used,
-        });
-        self.ledger.cpu += self.interrupt;
     }
 
     fn next(&self) -> Option<u64> {
-        let seen = self.completions.front().map(|completion| completion.at);
-        let scan = self.scans.front().copied();
-        [seen, scan, self.timer].into_iter().flatten().min()
+        self.watcher.next()
     }
 
     fn act(&mut self, machine: &mut Machine) {
-        let now = machine.now();
-        let due = |completion: &Completion| completion.at <= now;
-        while let Some(completion) = self.completions.front().copied().filter(due) {
-            self.completions.pop_front();
-            if let Some(at) = self.places[completion.client].at {
-                let used = Ns::new(completion.used);
-                let step = self.submissions.completed(Ns::new(now), at, used);
-                self.follow(machine, step);
-            }
-        }
-        while self.scans.front().is_some_and(|at| *at <= now) {
-            self.scans.pop_front();
-            self.scan_protected(machine);
-        }
-        if self.timer.is_some_and(|timer| timer <= now) {
-            let step = self.submissions.timer(Ns::new(now));
-            self.follow(machine, step);
-        }
+        self.watch(machine);
     }
 
     fn booked(&self, machine: &Machine, client: usize) -> Booked {
-        let place = &self.places[client];
-        let still = place.since.map_or(0, |since| machine.now() - since);
+        let member = &self.members[client];
         Booked {
-            measured: Some(place.used),
-            throttled: place.waited + still,
+            measured: member.charged,
+            throttled: member.waited_up_to(machine.now()),
             ..Booked::default()
         }
     }
 
     fn ledger(&self, _: &Machine) -> Ledger {
-        self.ledger.clone()
+        Ledger {
+            decisions: self.counters().grants,
+            misses: self.decider.sums().1,
+            ..self.ledger.clone()
+        }
     }
 }

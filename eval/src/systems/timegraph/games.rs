@@ -2,7 +2,7 @@
 
 //! Figures 7 to 10: a game beside other programs.
 
-use super::standins::{bomb, bombs, engine, game, of, own, pct, terms, with};
+use super::standins::{bomb, bombs, engine, game, of, own, pct, terms, with, CHARGED, ENDS};
 use crate::scenario::{Client, Promise};
 use crate::systems::figure::{Criterion, Length, Line, Lines};
 use crate::systems::trial::{hardware, prio, sharing};
@@ -41,7 +41,8 @@ pub(super) fn game_and_engine(length: Length) -> Lines {
             pct(ranked.fps("game"), alone),
             "%",
             AtLeast(97.0),
-        ),
+        )
+        .unless_met(ENDS),
         Line::new(
             "PE, over priority",
             "+2 to +21",
@@ -109,28 +110,32 @@ pub(super) fn game_and_bomb(length: Length) -> Lines {
             of_alone(pe.fps("game")),
             "%",
             AtLeast(95.0),
-        ),
+        )
+        .unless_met(ENDS),
         Line::new(
             "AE, of alone",
             "up to 5 more",
             of_alone(ae.fps("game")),
             "%",
             AtLeast(95.0),
-        ),
+        )
+        .unless_met(ENDS),
         Line::new(
             "CBS, of alone",
             "-",
             of_alone(cbs.fps("game")),
             "%",
             AtLeast(95.0),
-        ),
+        )
+        .unless_met(ENDS),
         Line::new(
             "bomb's part under PE",
             "10",
             pe.use_pct("bomb"),
             "%",
             Within(9.9, 10.1),
-        ),
+        )
+        .unless_met(CHARGED),
         Line::new("bomb's part under AE", "-", ae.use_pct("bomb"), "%", Any),
         Line::new(
             "bomb's part under CBS",
@@ -138,7 +143,8 @@ pub(super) fn game_and_bomb(length: Length) -> Lines {
             cbs.use_pct("bomb"),
             "%",
             Within(9.9, 10.1),
-        ),
+        )
+        .unless_met(CHARGED),
         Line::new(
             "99 % of frames within, priority",
             "-",
@@ -200,7 +206,8 @@ pub(super) fn game_and_bombs(length: Length) -> Lines {
             separate_pct,
             "%",
             AtLeast(95.0),
-        ),
+        )
+        .unless_met(ENDS),
         Line::new(
             "2.5/25 ms shared, of alone",
             "slightly better",
@@ -252,7 +259,7 @@ pub(super) fn divided(length: Length) -> Lines {
         let judged = |wants: f64, promised| Within(wants.min(promised) - 1.0, promised + 1.0);
         let used = |what: &str, promised: f64, used, criterion| {
             let what = format!("{what}'s part of {promised:.0} %");
-            Line::new(what, "follows C/T", used, "%", criterion)
+            Line::new(what, "follows C/T", used, "%", criterion).unless_met(CHARGED)
         };
         let (game_pe, engine_pe) = (pe.use_pct("game"), pe.use_pct("engine"));
         let (game_ae, engine_ae) = (ae.use_pct("game"), ae.use_pct("engine"));

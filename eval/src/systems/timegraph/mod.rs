@@ -63,7 +63,7 @@ pub(super) const FIGURES: &[Experiment] = &[
     ),
     (
         "timegraph-16",
-        "queued kernels under PRT: completions seen at once, or at a tick of 1 ms",
+        "kernels under PRT: completions seen at once, or at a tick of 1 ms",
         response::tick,
     ),
 ];

@@ -2,10 +2,10 @@
 
 //! Figures 11 to 13: programs that shall keep their rate.
 
-use super::standins::{self, bombs, engine, of, own, pct, terms, with};
+use super::standins::{self, at_once, bombs, engine, of, own, pct, terms, with, CHARGED};
 use crate::scenario::{Client, Promise};
 use crate::systems::figure::{Criterion, Length, Line, Lines};
-use crate::systems::trial::{hardware, prio, sharing};
+use crate::systems::trial::{hardware, prio, sharing, Trial};
 use loga::engaged::{Kind, Mode, Prio};
 use Criterion::{Any, AtLeast, AtMost, Within};
 use Mode::Prt;
@@ -56,6 +56,10 @@ pub(super) fn steady(length: Length) -> Lines {
             capped.deviation_ms("engine"),
             "ms",
             AtMost(none.deviation_ms("engine") / 3.0),
+        )
+        .unless_met(
+            "It was 0.44 ms while the simulator assumed 8 us for what a submission costs, instead of the \
+             module's 60, and saw each end at once. Which of that does it is not isolated.",
         ),
         Line::new(
             "the same over the mean frame time, no scheduler",
@@ -80,20 +84,30 @@ pub(super) fn steady(length: Length) -> Lines {
     ])
 }
 
+/// The engines of figure 12.
+const NAMES: [&str; 3] = ["high", "medium", "low"];
+/// What they are promised: so many microseconds in so many.
+const PROMISED: [(u64, u64); 3] = [(15_000, 25_000), (5_000, 50_000), (5_000, 100_000)];
+/// Why it is not served first where its kernels are stored at once.
+const ONE_WINDOW: &str =
+    "All kernels that are there when the first one is submitted pass through one window, as one \
+     submission: the first engine waits for a frame of 4 ms of another, not for a kernel, while it \
+     computes for 1 ms only, so that the two take turns. That is what real processes get.";
+
 /// Figure 12.
 pub(super) fn three_engines(length: Length) -> Lines {
-    const NAMES: [&str; 3] = ["high", "medium", "low"];
     let prios = [Prio::HIGHEST, Prio::NORMAL, Prio::LOWEST];
-    let clients = |each: &dyn Fn(usize, Client) -> Client| {
+    let clients = |engine: fn(&str, u64) -> Client, each: &dyn Fn(usize, Client) -> Client| {
         let one = |at: usize| of(prios[at], Prt, each(at, engine(NAMES[at], 1000)));
         (0..NAMES.len()).map(one).collect::<Vec<_>>()
     };
     let alone = hardware(vec![engine(NAMES[0], 1000)], length)?.fps(NAMES[0]);
-    let none = hardware(clients(&|_, one| one), length)?;
-    let ranked = prio(clients(&|_, one| one), length)?;
-    let promised = [(15_000, 25_000), (5000, 50_000), (5000, 100_000)];
-    let reserve = |at: usize, one| with(own(Kind::Pe, promised[at].0, promised[at].1), one);
-    let reserved = prio(clients(&reserve), length)?;
+    let none = hardware(clients(engine, &|_, one| one), length)?;
+    let ranked = prio(clients(engine, &|_, one| one), length)?;
+    let reserve = |at: usize, one| with(own(Kind::Pe, PROMISED[at].0, PROMISED[at].1), one);
+    let reserved = prio(clients(engine, &reserve), length)?;
+    let bunched = prio(clients(at_once, &|_, one| one), length)?;
+    let both = prio(clients(at_once, &reserve), length)?;
     let fps = NAMES.map(|name| ranked.fps(name));
     let mut lines: Vec<_> = NAMES
         .iter()
@@ -123,18 +137,44 @@ pub(super) fn three_engines(length: Length) -> Lines {
         "%",
         AtMost(99.0),
     ));
-    for (name, (capacity, period)) in NAMES.iter().zip(promised) {
+    lines.extend(parts(&reserved, "", Within));
+    lines.push(
+        Line::new(
+            "kernels of a frame stored at once: high of alone",
+            "-",
+            pct(bunched.fps(NAMES[0]), alone),
+            "%",
+            AtLeast(90.0),
+        )
+        .unless_met(ONE_WINDOW),
+    );
+    for name in NAMES {
+        let what = format!("the same: {name}'s part by priority");
+        lines.push(Line::new(what, "-", bunched.use_pct(name), "%", Any));
+    }
+    lines.extend(parts(&both, "the same: ", |_, _| Any));
+    Ok(lines)
+}
+
+/// The parts that engines with reserves use.
+fn parts<'a>(
+    trial: &'a Trial,
+    begin: &'a str,
+    criterion: fn(f64, f64) -> Criterion,
+) -> impl Iterator<Item = Line> + 'a {
+    let engines = NAMES.iter().zip(PROMISED);
+    engines.map(move |(name, (capacity, period))| {
         // CAST: a few thousand.
         let part = pct(capacity as f64, period as f64);
-        lines.push(Line::new(
-            format!("{name}'s part of {part:.0} %"),
+        Line::new(
+            format!("{begin}{name}'s part of {part:.0} %"),
             "below it",
-            reserved.use_pct(name),
+            trial.use_pct(name),
             "%",
-            Within(part - 1.0, part + 1.0),
-        ));
-    }
-    Ok(lines)
+            criterion(part - 1.0, part + 1.0),
+        )
+        .unless_met(CHARGED)
+    })
 }
 
 /// Figure 13.

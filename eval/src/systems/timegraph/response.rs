@@ -3,7 +3,7 @@
 //! Figures 14 to 16: how well costs are known in advance, what engaged scheduling costs, and how fast
 //! completions have to be seen.
 
-use super::standins::{bomb, bombs, engine, game, of, queued};
+use super::standins::{bomb, bombs, engine, game, of, waited_for};
 use crate::outcome::Error;
 use crate::scenario::{Client, Kind, Micros, Policy, Span};
 use crate::systems::figure::{Criterion, Length, Line, Lines};
@@ -114,6 +114,10 @@ pub(super) fn overhead(length: Length) -> Lines {
             beside(&at_once),
             "%",
             Criterion::AtLeast(95.0),
+        )
+        .unless_met(
+            "Protected work is read when another client wants to pass, and what was read 100 us ago is \
+             known. With work that is seen at once, as the simulator had it before, it was 95.3 %.",
         ),
         Line::new(
             "99 % of frames within",
@@ -174,20 +178,20 @@ pub(super) fn tick(length: Length) -> Lines {
                 tick: Micros(tick),
                 ..Policy::of(Kind::Engaged(DispatcherKind::Prio))
             };
-            let client = of(Prio::NORMAL, Mode::Prt, queued(us));
+            let client = of(Prio::NORMAL, Mode::Prt, waited_for(us));
             let trial = Trial::new(policy, vec![client], Vec::new(), length)?;
-            Ok(trial.kernels("queued"))
+            Ok(trial.kernels("kernels"))
         };
         let criterion = match us {
             33 => Criterion::AtLeast(10.0),
             _ => Criterion::Any,
         };
-        lines.push(Line::new(
-            format!("{us} us: seen at once, over a tick"),
-            "15 to 30",
-            kernels(Ns::ZERO)? / kernels(Ns::from_ms(1))?,
-            "times",
-            criterion,
+        let ours = kernels(Ns::ZERO)? / kernels(Ns::from_ms(1))?;
+        let what = format!("{us} us: seen at once, over a tick");
+        let line = Line::new(what, "15 to 30", ours, "times", criterion);
+        lines.push(line.unless_met(
+            "A submission costs some 60 us beside its kernel, so that a kernel of 33 us comes every 100 \
+             to 120 us: 9.1 times as often on the model of a GPU too.",
         ));
     }
     Ok(lines)

@@ -3,10 +3,11 @@
 //! Random sets of reserves: which are admitted, and whether what was admitted keeps its deadlines.
 //!
 //! A set has 2 to 16 clients with a CBS reserve each, whose parts of the GPU add up to a number from
-//! 0.1 to 1 (UUniFast), and a client without a promise. A well-behaved client submits commands of
-//! its capacity in each period. A quarter of the others misbehaves: it always wants more, with
-//! commands of up to 2.5 times its capacity, which it has declared; its own deadlines are not
-//! judged. Sets that are admitted by the test of [`loga::engaged::deadlines`] are simulated under
+//! 0.1 to 1 (UUniFast; more where a part is too small for a command), and a client without a promise.
+//! A well-behaved client submits in each period what its capacity is made for: its commands, 300 us
+//! for each, half of all and 200 us, as `tests/guest/src/reserve_sets.rs` has it. A quarter of the
+//! others misbehaves: it always wants more, with commands of up to 2.5 times its capacity, which it
+//! has declared; its own deadlines are not judged. Sets that are admitted by the test of [`loga::engaged::deadlines`] are simulated under
 //! `edf`, and those that only [`loga::engaged::by_sum`] admits too.
 //!
 //! Source of UUniFast: Bini and Buttazzo, Real-Time Systems 30, 2005.
@@ -25,12 +26,18 @@ use std::fmt::Write;
 
 /// What may be promised, in percent.
 const LIMIT_PCT: u64 = 90;
-/// From the end of a command until the next is submitted: 3 us and 5 us, and rounding.
-const DELTA: Ns = Ns::from_us(9);
+/// What a submission costs beside its command, as the module reckons it.
+const DELTA: Ns = engaged::SUBMISSION;
+/// What a command is charged at most beside its length: what its submission costs, and the time until
+/// its end is seen.
+const CHARGED: Ns = Ns::from_us(300);
+/// What is promised beside that, with half of all commands: the end of one whose length is not known
+/// yet is seen when half of its time more has passed.
+const SPARE: Ns = Ns::from_us(200);
 /// Bins of the promised part.
 const BINS: usize = 10;
-/// Longest command of a well-behaved client, in microseconds.
-const LONGEST_US: f64 = 10_000.0;
+/// Longest command of a well-behaved client, with what it is charged beside.
+const LONGEST: Ns = Ns::from_us(10_000);
 
 /// What is simulated.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -65,6 +72,9 @@ pub struct Judged {
     pub jobs: u64,
     /// Of them, late.
     pub missed: u64,
+    /// Deadlines that the module had promised and says were missed: not those that its own client
+    /// missed by what it used.
+    pub promised: u64,
     /// The longest time of a round over its deadline, in percent: above 100, a deadline was missed.
     pub worst_pct: f64,
 }
@@ -131,13 +141,21 @@ impl Set {
             tasks.push(task);
         }
         let longest = Ns::from_us(random.random_range(10..=2000));
-        clients.push(Client::new("background", vec![kernels(longest, 16, 1000)]));
+        clients.push(Client::new("background", vec![kernels(longest, 1, 1000)]));
         tasks.push(Task {
             promise: None,
-            longest,
+            longest: longest.saturating_add(CHARGED),
         });
+        let promised = clients
+            .iter()
+            .filter_map(|client: &Client| client.engaged.promise);
+        // CAST: lengths below a hundred days are exact in a double.
+        let part = |promise| match promise {
+            Promise::Own(terms) => terms.capacity.get() as f64 / terms.period.get() as f64,
+            Promise::Shared(_) => 0.0,
+        };
         Self {
-            part,
+            part: promised.map(part).sum(),
             clients,
             tasks,
         }
@@ -169,6 +187,7 @@ impl Set {
         judged.sets += 1;
         judged.broken += u64::from(missed > 0);
         judged.missed += missed;
+        judged.promised += outcome.ledger.misses.promised;
         Ok(())
     }
 }
@@ -201,21 +220,26 @@ fn kernels(length: Ns, depth: u32, count: u64) -> Phase {
 fn member(at: usize, part: f64, random: &mut Pcg64Mcg) -> (Client, Task) {
     // Periods of 5 to 200 ms, each order of magnitude alike.
     let period_us = 5_000.0 * 40_f64.powf(random.random());
-    let capacity_us = (part * period_us).max(10.0);
-    let commands = random.random_range(1..=4_u64);
-    // CAST: a few thousand.
-    let commands = commands.max((capacity_us / LONGEST_US).ceil() as u64);
     // CAST: positive numbers of microseconds; nanoseconds are exact.
-    let each = Ns::new((capacity_us * 1e3 / commands as f64) as u64).max(Ns::from_us(10));
-    let capacity = each.saturating_mul(commands);
+    let promised = Ns::new((part * period_us * 1e3) as u64).saturating_sub(SPARE);
+    // As many as there is room for, and none longer than the longest.
+    let most = (promised.get() / (2 * CHARGED.get())).max(1);
+    let least = promised.get().div_ceil(LONGEST.get()).max(1);
+    let commands = random.random_range(1..=4_u64).min(most).max(least);
+    let each = Ns::new(2 * promised.get() / (3 * commands)).saturating_sub(CHARGED);
+    let each = each.max(Ns::from_us(10));
+    let charged = each.saturating_add(CHARGED);
+    let all = charged.saturating_mul(commands);
+    let capacity = Ns::new(all.get() * 3 / 2).saturating_add(SPARE);
     let period = Ns::new((period_us * 1e3) as u64).max(capacity);
     let misbehaves = random.random_bool(0.25);
     let (longest, phase) = if misbehaves {
         // CAST: a length of milliseconds.
         let long = Ns::new((capacity.get() as f64 * random.random_range(1.0..2.5)) as u64);
-        (long, kernels(long, 4, 100))
+        (long.saturating_add(CHARGED), kernels(long, 1, 100))
     } else {
-        (each, kernels(each, 1, commands))
+        let longest = Ns::new(charged.get() * 3 / 2).saturating_add(SPARE);
+        (longest, kernels(each, 1, commands))
     };
     let terms = Terms {
         kind: engaged::Kind::Cbs,
@@ -276,6 +300,7 @@ pub fn text(report: &Report) -> String {
         "with a miss",
         "rounds",
         "late",
+        "promises missed",
         "longest, % of deadline",
     ]);
     for (what, one) in [
@@ -288,6 +313,7 @@ pub fn text(report: &Report) -> String {
             one.broken.to_string(),
             one.jobs.to_string(),
             one.missed.to_string(),
+            one.promised.to_string(),
             format!("{:.2}", one.worst_pct),
         ]);
     }
