@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the watcher does: what the decider says. It takes time for it, and sleeps in between.
+//! What the completion thread does: what the decider says. It takes time for it, and sleeps in between.
 
-use super::watcher::State;
+use super::completion::State;
 use super::{Engaged, Opened};
 use crate::world::Machine;
 use loga::engaged::{Action, Doing, Leftovers, Reading, Running, LEFTOVERS};
@@ -12,7 +12,7 @@ use loga::units::Ns;
 impl Engaged {
     /// Does what is due.
     pub(super) fn watch(&mut self, machine: &mut Machine) {
-        if let State::Does(_, action) = self.watcher.state {
+        if let State::Does(_, action) = self.completion_thread.state {
             self.finish(machine, action);
         }
         let now = machine.now();
@@ -23,25 +23,28 @@ impl Engaged {
             }
             let action = self.decider.next_action(Ns::new(now));
             let takes = match action {
-                Action::Stop => return self.watcher.sleep(None, 0),
+                Action::Stop => return self.completion_thread.sleep(None, 0),
                 Action::Again => continue,
-                Action::Sleep(until) => return self.watcher.sleep(until, self.costs.rouse),
+                Action::Sleep(until) => {
+                    return self.completion_thread.sleep(until, self.costs.rouse)
+                }
                 Action::Read if now < self.tick(now) => {
                     let tick = Ns::new(self.tick(now));
-                    return self.watcher.sleep(Some(tick), 0);
+                    return self.completion_thread.sleep(Some(tick), 0);
                 }
                 Action::Close => self.costs.close,
-                Action::Look | Action::Read | Action::ReadLeftovers | Action::ReadProtected => {
-                    self.costs.look
-                }
+                Action::CheckRings
+                | Action::Read
+                | Action::ReadLeftovers
+                | Action::ReadProtected => self.costs.look,
             };
             if action == Action::Read {
-                self.watcher.reading = Some(self.reading(machine));
+                self.completion_thread.reading = Some(self.reading(machine));
             }
             self.ledger.cpu += takes;
             if takes > 0 {
                 let until = now.saturating_add(takes);
-                self.watcher.state = State::Does(until, action);
+                self.completion_thread.state = State::Does(until, action);
                 return;
             }
             self.finish(machine, action);
@@ -60,9 +63,9 @@ impl Engaged {
     fn finish(&mut self, machine: &Machine, action: Action) {
         let now = Ns::new(machine.now());
         match action {
-            Action::Look => {
+            Action::CheckRings => {
                 let stored = self.opening.iter().any(|opened| stored(machine, *opened));
-                self.decider.looked(now, stored);
+                self.decider.rings_checked(now, stored);
             }
             Action::Close => {
                 let mut found = Running::NONE;
@@ -75,7 +78,7 @@ impl Engaged {
                 self.decider.closed(now, &found);
             }
             Action::Read => {
-                let reading = self.watcher.reading.take();
+                let reading = self.completion_thread.reading.take();
                 let ended = reading.and_then(|reading| self.decider.read(now, &reading));
                 if let Some(ended) = ended {
                     self.charge(ended.at, ended.used);

@@ -3,7 +3,7 @@
 //! What is kept of each client, and what is set for all of them.
 
 use crate::scenario::{Client, Promise, Shared};
-use loga::engaged::{Mode, Prio, Row, Spec, Specs, SPECS};
+use loga::engaged::{Mode, Prio, Row, SchedulingParameters, Specs, SPECS};
 use loga::error::Error;
 use loga::share::Subject;
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ pub(super) enum Thread {
     Faults,
     /// Its store passes.
     Enters,
-    /// It sleeps at its place, or is being woken.
+    /// It sleeps at its wait queue, or is being woken.
     Sleeps,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Member {
     pub(super) spec: Option<usize>,
     pub(super) prio: Prio,
     pub(super) protected: bool,
-    /// Its place, while it is there.
+    /// Its wait queue, while it is there.
     pub(super) at: Option<usize>,
     /// Whether it is protected, and its stores are not stopped.
     pub(super) passes: bool,
@@ -41,7 +41,7 @@ pub(super) struct Member {
     pub(super) entry: bool,
     since: u64,
     waited: u64,
-    /// What its submissions were charged; nothing if it shares its place.
+    /// What its submissions were charged; nothing if it shares its wait queue.
     pub(super) charged: Option<u64>,
 }
 
@@ -79,16 +79,16 @@ pub(super) fn specs_and_members(
 ) -> Result<(Table, Vec<Member>), Error> {
     let mut specs = Specs::new(vec![None; SPECS]);
     let mut count = 0;
-    let mut set = |spec: Spec| {
+    let mut set = |spec: SchedulingParameters| {
         // CAST: few specs.
         specs.set(Row::new(Subject::Process(count as u64), spec))?;
         count += 1;
         Ok(count - 1)
     };
-    let of = |mode, reserve| Spec {
+    let of = |mode, reserve| SchedulingParameters {
         mode,
         reserve,
-        ..Spec::default()
+        ..SchedulingParameters::default()
     };
     let mut reserves = Vec::new();
     for (at, one) in shared.iter().enumerate() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! LoGA that decides on each submission: the module's [`Decider`], with threads, pages and a watcher
+//! LoGA that decides on each submission: the module's [`Decider`], with threads, pages and a completion_thread
 //! around it.
 //!
 //! A client's page has an entry while its window is open, or until it is revoked if the client
@@ -11,21 +11,24 @@
 //! processor in time does not use its grant. Copies pass at once, and so do protected clients, as
 //! many as the module lets pass.
 //!
-//! The watcher ([`actions`]) does what the decider says: it takes entries away (`close_us`), and
+//! The completion_thread ([`actions`]) does what the decider says: it takes entries away (`close_us`), and
 //! reads rings and channels (`look_us` for a pass); it runs `rouse_us` after it has to. With `tick_us`, it
 //! reads whether commands have ended that often only.
 //!
 //! A client has one thread, one page and one channel for kernels, which never waits for a semaphore.
 
 mod actions;
+mod completion;
 mod members;
 #[cfg(test)]
 mod tests;
-mod watcher;
 
 use crate::scenario::{Client, Policy, Shared};
 use crate::world::{Booked, Control, Ledger, Machine, Order, Verdict};
-use loga::engaged::{self, Counters, Decider, Record, Store, Turns, PLACES, RECORDS, SPECS};
+use completion::CompletionThread;
+use loga::engaged::{
+    self, Counters, Decider, Record, Store, Submissions, RECORDS, SPECS, WAIT_QUEUES,
+};
 use loga::error::Error;
 use loga::policies::dispatch::DispatcherKind;
 use loga::units::Ns;
@@ -33,7 +36,6 @@ use loga::Vectors;
 use loga_model::gpu::GR;
 use members::{Member, Thread};
 use std::collections::VecDeque;
-use watcher::Watcher;
 
 /// Pages that a client can store to through one window, as in the module.
 const MAX_OPEN: usize = 4;
@@ -67,9 +69,9 @@ pub struct Engaged {
     costs: Times,
     members: Vec<Member>,
     opening: Vec<Opened>,
-    /// Clients whose threads sleep, by place.
+    /// Clients whose threads sleep, by wait queue.
     sleepers: Vec<VecDeque<usize>>,
-    watcher: Watcher,
+    completion_thread: CompletionThread,
     ledger: Ledger,
 }
 
@@ -87,11 +89,11 @@ impl Engaged {
         shared: &[Shared],
     ) -> Result<Self, Error> {
         let vacant = || engaged::Client::vacant(vec![Record::default(); RECORDS]);
-        let places = (0..PLACES).map(|_| vacant());
-        let turns = Turns::new(dispatcher, places.collect(), vec![None; SPECS + 1]);
+        let places = (0..WAIT_QUEUES).map(|_| vacant());
+        let submissions = Submissions::new(dispatcher, places.collect(), vec![None; SPECS + 1]);
         let (specs, members) = members::specs_and_members(clients, shared)?;
         let mut decider = Decider::default();
-        decider.replace(Ns::ZERO, &mut Some(turns));
+        decider.replace(Ns::ZERO, &mut Some(submissions));
         decider.set_linger(policy.linger.0, policy.linger_adapts);
         let bounds = std::array::from_fn(|at| specs.bears(at));
         decider.set_specs(Ns::ZERO, &specs, &bounds);
@@ -108,19 +110,19 @@ impl Engaged {
             },
             members,
             opening: Vec::new(),
-            sleepers: vec![VecDeque::new(); PLACES],
-            watcher: Watcher::default(),
+            sleepers: vec![VecDeque::new(); WAIT_QUEUES],
+            completion_thread: CompletionThread::default(),
             ledger: Ledger::default(),
         })
     }
 
     /// Sums of what was decided.
     pub fn counters(&self) -> Counters {
-        let turns = self.decider.turns();
-        turns.map_or_else(Counters::default, |turns| *turns.counters())
+        let submissions = self.decider.submissions();
+        submissions.map_or_else(Counters::default, |submissions| *submissions.counters())
     }
 
-    /// The thread of a client is no longer asleep at its place, if it was.
+    /// The thread of a client is no longer asleep at its wait queue, if it was.
     pub(super) fn wakes_up(&mut self, now: u64, client: usize) {
         let member = &mut self.members[client];
         if let Some(at) = member.at.filter(|_| member.thread == Thread::Sleeps) {
@@ -133,7 +135,7 @@ impl Engaged {
     fn decide(&mut self, machine: &mut Machine, client: usize, at: usize) -> Verdict {
         let (member, now) = (&mut self.members[client], Ns::new(machine.now()));
         let passes = match self.decider.store(now, at, member.prio) {
-            Store::Passes => {
+            Store::Undecided => {
                 member.entry = true;
                 true
             }
@@ -198,7 +200,7 @@ impl Engaged {
         self.decider.set_protected(now, count > 0);
     }
 
-    /// The client at a place was charged; nothing is said of those that share one.
+    /// The client at a wait queue was charged; nothing is said of those that share one.
     pub(super) fn charge(&mut self, at: usize, used: Ns) {
         let mut there = self
             .members
@@ -213,17 +215,17 @@ impl Engaged {
     fn follow(&mut self, machine: &mut Machine) {
         self.wake_threads(machine);
         let at = machine.now().saturating_add(self.costs.rouse);
-        self.watcher.wake(at, self.decider.next());
+        self.completion_thread.wake(at, self.decider.next());
     }
 
     /// Wakes the threads of which decisions say so.
     fn wake_threads(&mut self, machine: &mut Machine) {
         let wakes = self.decider.take_wakes();
         let at = machine.now().saturating_add(self.costs.grant);
-        let one = wakes.one.iter().map(|place| (place, 1));
-        let all = wakes.all.iter().map(|place| (place, usize::MAX));
-        for (place, most) in one.chain(all) {
-            let asleep = &mut self.sleepers[place];
+        let one = wakes.one.iter().map(|queue| (queue, 1));
+        let all = wakes.all.iter().map(|queue| (queue, usize::MAX));
+        for (queue, most) in one.chain(all) {
+            let asleep = &mut self.sleepers[queue];
             for client in asleep.drain(..most.min(asleep.len())) {
                 machine.order(Order::Wake { client, at });
             }
@@ -280,7 +282,7 @@ impl Control for Engaged {
     }
 
     fn next(&self) -> Option<u64> {
-        self.watcher.next()
+        self.completion_thread.next()
     }
 
     fn act(&mut self, machine: &mut Machine) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the module's decider does with threads, pages and a watcher around it.
+//! What the module's decider does with threads, pages and a completion_thread around it.
 
 use super::Engaged;
 use crate::scenario::{
     Client, Costs, Engagement, Kind, Micros, Phase, Policy, Promise, Scenario, Shared, Span, Wait,
 };
 use crate::world::{Host, World};
-use loga::engaged::{self, Mode, Prio, Terms, CROWD};
+use loga::engaged::{self, Mode, Prio, Terms, SHARED_QUEUE};
 use loga::policies::dispatch::DispatcherKind;
 use loga::units::Ns;
 use std::collections::BTreeSet;
@@ -227,7 +227,7 @@ fn clients_without_a_place_share_one_whose_priority_is_that_of_nice_0() {
         client("late", vec![kernels(100, 1)]),
     ));
     let world = run(&clients, &[], &[], 2);
-    assert_eq!(world.control.members[47].at, Some(CROWD));
+    assert_eq!(world.control.members[47].at, Some(SHARED_QUEUE));
     let all: Vec<_> = (0..48).map(|client| commands(&world, client)).collect();
     // It has no more turns than each of the others.
     assert!(all[47].abs_diff(all[0]) <= 2, "{all:?}");

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! When the watcher runs.
+//! When the completion thread runs.
 
 use loga::engaged::{Action, Reading};
 use loga::units::Ns;
 
-/// How much later than it has to the watcher may run, as in the module.
+/// How much later than it has to the completion thread may run, as in the module.
 const LATE: Ns = Ns::from_us(20);
 
-/// What the watcher is doing.
+/// What the completion thread is doing.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum State {
     /// It sleeps until then, or until it is woken.
@@ -17,9 +17,9 @@ pub(super) enum State {
     Does(u64, Action),
 }
 
-/// The watcher.
+/// The completion thread.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Watcher {
+pub(super) struct CompletionThread {
     pub(super) state: State,
     /// Until when it means to sleep.
     asleep: Option<Ns>,
@@ -27,7 +27,7 @@ pub(super) struct Watcher {
     pub(super) reading: Option<Reading>,
 }
 
-impl Default for Watcher {
+impl Default for CompletionThread {
     fn default() -> Self {
         Self {
             state: State::Sleeps(None),
@@ -37,7 +37,7 @@ impl Default for Watcher {
     }
 }
 
-impl Watcher {
+impl CompletionThread {
     /// When it does something next.
     pub(super) fn next(&self) -> Option<u64> {
         match self.state {
