@@ -15,6 +15,7 @@ mod actor;
 mod board;
 mod control;
 mod cpu;
+mod got;
 mod latency;
 mod machine;
 mod packed;
@@ -25,6 +26,7 @@ pub use actor::Times;
 pub use board::{Board, Usage, Work};
 pub use control::{Booked, Control, Ledger, Verdict};
 pub use cpu::Cpus;
+pub use got::Got;
 pub use latency::Latency;
 pub use machine::{Channels, Host, Machine, Order, Registers};
 pub use trace::{Row, Trace};
@@ -43,27 +45,6 @@ enum Alarm {
     Step,
     Come,
     Leave,
-}
-
-/// What one client got done.
-#[derive(Clone, Debug)]
-pub struct Got {
-    /// Rounds of its phases.
-    pub rounds: Times,
-    /// The same times, by how long they were.
-    pub latency: Latency,
-    /// Rounds that ended after their deadline, or had not ended by then.
-    pub missed: u64,
-    /// When it had done all it was to do, if it had.
-    pub finished: Option<u64>,
-    /// When it was there.
-    pub from: u64,
-    /// Up to when it was there.
-    pub to: u64,
-    /// Time for which its thread slept because it was throttled.
-    pub blocked: u64,
-    /// The longest time for which a command of it was held back.
-    pub held: u64,
 }
 
 /// One GPU, its clients and their scheduler.
@@ -183,17 +164,10 @@ impl<C: Control> World<C> {
     /// What each client got done.
     pub fn got(&self) -> Vec<Got> {
         let now = self.machine.now();
-        let got = |actor: &Actor| Got {
-            rounds: actor.rounds,
-            latency: actor.latency.clone(),
-            missed: actor.missed(now),
-            finished: actor.finished,
-            from: actor.definition().arrive.get().min(now),
-            to: actor.gone.unwrap_or(now),
-            blocked: actor.blocked_up_to(now),
-            held: actor.longest_held(actor.gone.unwrap_or(now)),
-        };
-        self.actors.iter().map(got).collect()
+        self.actors
+            .iter()
+            .map(|actor| Got::of(actor, now))
+            .collect()
     }
 
     /// When something happens next.
