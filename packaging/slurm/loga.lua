@@ -50,8 +50,9 @@ local MARK = "loga: chose ([%w%.%-_]+) g(%d+) %((%d+)%-(%d+)%)"
 -- loaded; those of another controller, or of this one before it started, are in the records of their
 -- jobs.
 local claims = {}
--- Choices so far.
-local serial = 0
+-- The number of the next choice. A script that is loaded anew goes on from the time of the processor that
+-- its process has used, in microseconds: two choices of one second have two marks also then.
+local serial = math.floor(os.clock() * 1e6)
 local complained = 0
 -- Jobs since the last report, by what became of them, and when that was.
 local outcomes, reported = {}, nil

@@ -310,7 +310,8 @@ fn spread(cluster: &Cluster) -> Result<(), String> {
     cluster.scores([[0.0; 2]; 3])?;
     cluster.forget()?;
     cluster.write_table(&[])?;
-    let ids = cluster.submit_at_once(&[&ONE[..]; 30], "sleep 0.5")?;
+    // None ends before the last one has come: its GPU would have room again.
+    let ids = cluster.submit_at_once(&[&ONE[..]; 30], "sleep 3")?;
     cluster.wait(&ids)?;
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     let (mut chosen, mut left) = (0, 0);
