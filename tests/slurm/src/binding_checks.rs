@@ -25,15 +25,28 @@ pub(crate) fn freed(cluster: &Cluster) -> Result<(), String> {
     cluster.ask("scontrol", &drain)?;
     // A job that never ran.
     let second = cluster.submit(&["--gres=shard:1"], "true")?;
-    let output = cluster.write_table(&[])?;
+    let mut output = cluster.write_table(&[])?;
+    let is_bound = |id: &str| {
+        let shown = cluster.ask("scontrol", &["-o", "show", "job", id]);
+        !shown.is_ok_and(|shown| shown.contains("ReqNodeList=(null)"))
+    };
+    // Slurm says a moment later that a job waits for a node; the agent writes every few seconds.
+    let all_freed = until(LATE, || {
+        let freed = !is_bound(&id) && !is_bound(&second);
+        if let (false, Ok(round)) = (freed, cluster.write_table(&[])) {
+            output = round;
+        }
+        freed
+    });
     let job = format!("JobId={id}");
     // Slurm would wait for two minutes.
     let now = cluster.ask("scontrol", &["update", &job, "StartTime=now"]);
     let ended = now.and_then(|_| Ok([cluster.ended(&id)?, cluster.ended(&second)?]));
     cluster.ask("scontrol", &["update", "NodeName=n1", "State=RESUME"])?;
     cluster.idle("n1")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    all_freed.map_err(|()| format!("a job stays bound to n1: {said}"))?;
     for job in ended? {
-        let said = String::from_utf8_lossy(&output.stderr);
         same(&said, job.state.as_str(), "COMPLETED")?;
         same("nodes", job.nodes.as_str(), "(null)")?;
         same("shards", job.shards.as_str(), "gres:shard:g0:1")?;

@@ -267,7 +267,7 @@ impl Cluster {
 }
 
 /// Waits until something holds.
-pub(crate) fn until(limit: Duration, holds: impl Fn() -> bool) -> Result<(), ()> {
+pub(crate) fn until(limit: Duration, mut holds: impl FnMut() -> bool) -> Result<(), ()> {
     let start = Instant::now();
     while !holds() {
         if start.elapsed() > limit {
