@@ -106,13 +106,23 @@ fn every_call_that_allocates_frees_or_maps_is_understood() {
             nr::ALLOC => line.understood() == Some(Call::Alloc),
             nr::FREE => line.understood() == Some(Call::Free),
             nr::MAP_MEMORY => matches!(line.understood(), Some(Call::MapMemory { fd: Some(_) })),
-            other => {
-                line.understood().is_none() && [nr::CONTROL, nr::UNMAP_MEMORY].contains(&other)
-            }
+            nr::CONTROL | nr::UNMAP_MEMORY => line.understood().is_none(),
+            other => panic!("{other:02x} is not recorded"),
         };
         assert!(right, "{:02x} of {} bytes", line.nr(), line.size());
     }
     assert_eq!((count(nr::ALLOC), count(nr::MAP_MEMORY)), (120, 30));
+    for line in lines.iter().filter(|line| line.kind == "call") {
+        let wanted = match line.nr() {
+            nr::ALLOC => rm::ALLOC_LONG_SIZE_LATER,
+            nr::FREE => 16,
+            nr::MAP_MEMORY => 56,
+            _ => 32,
+        };
+        assert_eq!(line.size(), wanted, "{:02x}", line.nr());
+        // Nobody says how long the parameters are.
+        assert!(!line.is_call(nr::ALLOC) || line.word("in", 32) == 0);
+    }
     let by_the_controlling_node = |line: &&Line<'_>| line.text("node") == "nvidiactl";
     let allocated = lines.iter().filter(|line| line.is_call(nr::ALLOC));
     assert_eq!(
@@ -194,8 +204,19 @@ fn doorbells_are_mapped_in_bar0_and_in_bar1() {
     let maps = lines.iter().enumerate().filter(|(_, line)| {
         line.is_call(nr::MAP_MEMORY) && doorbells.contains(&line.word("in", 8))
     });
+    // The first without parameters, the second with a first byte that is `bBar1Mapping`.
+    let asked = lines
+        .iter()
+        .filter(|line| line.is_call(nr::ALLOC) && line.word("in", 12) == DOORBELLS);
+    let asked: Vec<_> = asked
+        .map(|line| line.bytes("params").first().copied())
+        .collect();
+    assert_eq!(asked, [None, Some(1)]);
+    let subdevices = objects(&lines, rm::class::SUBDEVICE);
     let mut addresses = Vec::new();
     for (at, line) in maps {
+        let caller = line.word("in", 4);
+        assert!(subdevices.iter().any(|(id, _)| *id == caller), "{caller:x}");
         assert_eq!(line.wide("in", 24), DOORBELL_BYTES);
         let mmap = &lines[at + 1];
         assert_eq!((mmap.text("node"), mmap.text("rights")), ("nvidia0", "2"));

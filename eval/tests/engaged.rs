@@ -240,10 +240,6 @@ kernel_us = 500
     assert_eq!(protected.got.blocked, 0);
     // A command of the other may be in the way of each of its kernels.
     assert!(protected.got.rounds.longest <= 10_510_000);
-    println!(
-        "{} {}",
-        protected.got.rounds.longest, other.compute.commands
-    );
     assert!(other.compute.commands > 550, "{}", other.compute.commands);
     let lingering = text.replacen("name = \"prio\"", "name = \"prio\"\nlinger_us = 5000", 1);
     let run = gpu(&lingering);
