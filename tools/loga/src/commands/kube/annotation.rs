@@ -5,7 +5,8 @@
 //!
 //! It is written when a GPU's part is [`STEP`] points or more away from what is there, or a GPU comes
 //! or goes, and at most once in [`DWELL`] for a node; it is removed when nothing is known of the node.
-//! An error ends the round; the next one tries again.
+//! Nodes that were written, or tried, longest ago come first. An error ends the round; the next one tries
+//! the others before that node.
 
 use super::api::Session;
 use super::board::Free;
@@ -21,10 +22,10 @@ const DWELL: Duration = Duration::from_secs(30);
 /// Most nodes that are written in a round.
 const MAX_WRITES: usize = 64;
 
-/// What was written of each node, and when.
+/// What was written of each node, nothing if that failed, and when.
 #[derive(Debug, Default)]
 pub struct Annotations {
-    written: BTreeMap<String, (Free, Duration)>,
+    written: BTreeMap<String, (Option<Free>, Duration)>,
 }
 
 impl Annotations {
@@ -32,11 +33,13 @@ impl Annotations {
     /// some start.
     fn due<'a>(&self, free: &'a BTreeMap<String, Free>, now: Duration) -> Vec<(&'a str, &'a Free)> {
         let is_due = |(name, free): &(&String, &Free)| match self.written.get(*name) {
-            Some((old, at)) => differs(old, free) && now.saturating_sub(*at) >= DWELL,
+            Some((Some(old), at)) => differs(old, free) && now.saturating_sub(*at) >= DWELL,
             // One of an earlier run may be there.
-            None => true,
+            Some((None, _)) | None => true,
         };
-        let due = free.iter().filter(is_due).take(MAX_WRITES);
+        let mut due: Vec<_> = free.iter().filter(is_due).collect();
+        due.sort_by_key(|(name, _)| self.written.get(*name).map(|(_, at)| *at));
+        let due = due.into_iter().take(MAX_WRITES);
         due.map(|(name, free)| (name.as_str(), free)).collect()
     }
 
@@ -54,8 +57,10 @@ impl Annotations {
             .map(|(name, free)| (name.to_string(), free.clone()))
             .collect();
         for (name, free) in due {
-            session.annotate(&name, ANNOTATION, text(&free).as_deref())?;
-            self.written.insert(name, (free, now));
+            let done = session.annotate(&name, ANNOTATION, text(&free).as_deref());
+            let written = done.is_ok().then_some(free);
+            self.written.insert(name, (written, now));
+            done?;
         }
         Ok(())
     }

@@ -88,6 +88,24 @@ fn server_that_refuses_is_asked_again() {
 }
 
 #[test]
+fn node_that_is_refused_keeps_no_other_waiting() {
+    let fake = server(&["n1", "n2"]);
+    let session = fake.api().session().expect("a session");
+    let mut annotations = Annotations::default();
+    let nodes = free(&[("n1", &[(0, 50)]), ("n2", &[(0, 60)])]);
+    fake.state.lock().expect("whole").refuses = Some((403, "n1 is held"));
+    for now in 1..=2 {
+        let said = annotations.round(&session, &nodes, Duration::from_secs(now));
+        assert_eq!(said, Err(format!("annotate n{now}: status 403 n1 is held")));
+    }
+    fake.state.lock().expect("whole").refuses = None;
+    let later = Duration::from_secs(3);
+    assert_eq!(annotations.round(&session, &nodes, later), Ok(()));
+    assert_eq!(annotation(&fake, "n1").as_deref(), Some("{\"0\":50}"));
+    assert_eq!(annotation(&fake, "n2").as_deref(), Some("{\"0\":60}"));
+}
+
+#[test]
 fn rights_are_those_of_the_manifest() {
     let manifest = include_str!("../../../../../../packaging/kube/loga-annotate.yaml");
     let at = manifest
