@@ -93,7 +93,7 @@ impl<R: DerefMut<Target = [Option<Row>]>> Specs<R> {
     }
 
     /// The specs with their positions.
-    pub fn all(&self) -> impl Iterator<Item = (usize, &Row)> {
+    pub fn all(&self) -> impl Iterator<Item = (usize, &Row)> + Clone {
         let rows = self.0.iter().enumerate();
         rows.filter_map(|(at, row)| Some((at, row.as_ref()?)))
     }
@@ -118,11 +118,7 @@ impl<R: DerefMut<Target = [Option<Row>]>> Specs<R> {
     pub fn resolve(&self, identity: &Identity) -> Option<usize> {
         // Mostly none is set.
         self.all().next()?;
-        let process = core::iter::once(Subject::Process(identity.process));
-        let cgroups = identity.cgroups().map(Subject::Cgroup);
-        let user = core::iter::once(Subject::User(identity.user));
-        let mut subjects = process.chain(cgroups).chain(user);
-        subjects.find_map(|subject| self.find(subject))
+        identity.subjects().find_map(|subject| self.find(subject))
     }
 
     /// Sets the spec of a subject, in place of the one before.

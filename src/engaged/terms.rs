@@ -6,6 +6,7 @@ use super::Forecast;
 use crate::candidate::Offer;
 use crate::error::{in_range, Error};
 use crate::fair::mul_div;
+use crate::share::{CoarseTerms, Rate};
 use crate::units::Ns;
 
 /// How a reserve is kept.
@@ -70,6 +71,17 @@ impl Terms {
     /// of a soft reserve, and commands of any length, may start at any time.
     pub fn is_firm(&self) -> bool {
         self.kind == Kind::Cbs && self.hard && self.longest.is_some()
+    }
+
+    /// What is promised while submissions are not decided on.
+    pub const fn coarse(&self) -> CoarseTerms {
+        CoarseTerms {
+            rate: Rate {
+                capacity: self.capacity,
+                period: self.period,
+            },
+            hard: self.hard,
+        }
     }
 
     /// What a firm reserve is charged for a command when it starts; nothing for others.

@@ -191,6 +191,14 @@ impl Engine {
         self.planned.period()
     }
 
+    /// Length of a period with the channels and clients of now.
+    pub fn usual_period(&self) -> Ns {
+        let lengths = self
+            .config
+            .lengths(self.allocated.max(1), self.active, None);
+        lengths.period()
+    }
+
     /// Length of the period that ends with a polling phase, before [`Engine::decide`].
     pub const fn span(&self, totals: &PhaseTotals) -> Ns {
         totals.length.saturating_add(self.nonpoll)

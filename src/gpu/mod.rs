@@ -15,6 +15,8 @@
 //!
 //! [`Member::throttled_by`]: crate::share::Member::throttled_by
 
+#[cfg(test)]
+mod coarse_tests;
 mod period;
 #[cfg(test)]
 mod period_tests;

@@ -182,7 +182,7 @@ impl<S: Storage> GpuState<S> {
     fn set_interval(&mut self, length: Ns, alone: bool) {
         let shares = &self.shares;
         let members = || shares.awake().filter_map(|at| shares.members().get(at));
-        let limited = members().any(|member| member.resolved().limit.is_some());
+        let limited = members().any(|member| member.resolved().is_limited());
         let throttled = members().any(|member| member.throttled_by().is_some());
         // Each engine is to be divided as exactly.
         let copied = members().map(|member| member.used().copied);

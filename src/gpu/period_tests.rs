@@ -16,11 +16,11 @@ use crate::Vectors;
 use std::vec;
 use std::vec::Vec;
 
-const CLIENTS: usize = 3;
+pub(super) const CLIENTS: usize = 3;
 const CHANNELS: u32 = 12;
 
 /// Some clients, each of one process of a user of its own.
-fn gpu(config: Config) -> GpuState<Vectors> {
+pub(super) fn gpu(config: Config) -> GpuState<Vectors> {
     let engine = Engine::new(config, 1).expect("in range");
     let shares = Shares::new(
         vec![Member::default(); CLIENTS],
@@ -43,7 +43,7 @@ fn gpu(config: Config) -> GpuState<Vectors> {
     gpu
 }
 
-fn config(policy: PolicyKind) -> Config {
+pub(super) fn config(policy: PolicyKind) -> Config {
     Config {
         policy,
         enforce: true,
@@ -62,7 +62,12 @@ fn pass_until(gpu: &mut GpuState<Vectors>, now: &mut Ns, wanted: Action) {
 
 /// A period, in which the slots are on the engine for these parts of a hundred of the polling
 /// phase. Slot `n` is that of client `n`; those beyond the last client have no owner.
-fn period(gpu: &mut GpuState<Vectors>, now: &mut Ns, parts: &[u64], waits: &[Ns]) -> Decision {
+pub(super) fn period(
+    gpu: &mut GpuState<Vectors>,
+    now: &mut Ns,
+    parts: &[u64],
+    waits: &[Ns],
+) -> Decision {
     period_of_both(gpu, now, parts, waits, &[])
 }
 

@@ -10,8 +10,8 @@ use crate::uapi::{
     REFUSED_CHANGED, REFUSED_COMMAND, REFUSED_COSTS, REFUSED_DEEP, REFUSED_FULL, REFUSED_INHERITED,
     REFUSED_NOT, REFUSED_NOTHING, REFUSED_NOT_IDLE, REFUSED_NOT_LOWER, REFUSED_NOT_OWN,
     REFUSED_NOT_SET, REFUSED_OTHER, REFUSED_PROCESS, REFUSED_PROMISES, REFUSED_PROTECTED,
-    REFUSED_PROTECTED_RESERVE, REFUSED_RANGE, REFUSED_READ, REFUSED_RESERVED, REFUSED_STEADY,
-    REFUSED_TARGETS, REFUSED_UNKNOWN_SUBJECT, REFUSED_UNOBSERVED,
+    REFUSED_PROTECTED_RESERVE, REFUSED_RANGE, REFUSED_READ, REFUSED_RESERVED, REFUSED_SHORT,
+    REFUSED_STEADY, REFUSED_TARGETS, REFUSED_UNKNOWN_SUBJECT, REFUSED_UNOBSERVED,
 };
 use crate::units::Ns;
 use core::fmt;
@@ -121,6 +121,16 @@ impl Refusal {
         }
     }
 
+    /// For a reserve with a period shorter than `shortest` while submissions are not decided on.
+    pub fn of_period(period: Ns, shortest: Ns) -> Self {
+        let us = |time: Ns| time.get().div_ceil(1_000);
+        Self {
+            value: us(period),
+            min: us(shortest),
+            ..Self::of(REFUSED_SHORT)
+        }
+    }
+
     /// Ends the words for a promise that cannot be kept.
     fn fits(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.min {
@@ -203,6 +213,10 @@ impl fmt::Display for Refusal {
             ),
             REFUSED_PROTECTED => f.write_str(
                 "no deadline can be promised beside a protected client (mode protected), which nothing stops: clear the one or the other; a reserve without --longest-us promises a part of the GPU only",
+            ),
+            REFUSED_SHORT => write!(
+                f,
+                "a period of {value} us is too short for a reserve while submissions are not decided on: want at least {min} us, or dispatch=edf or prio"
             ),
             code => write!(f, "refused for reason {code}"),
         }

@@ -166,7 +166,10 @@ impl<S: Storage> Shares<S> {
             }
             // A process that was throttled pays one to one for what it ran. A process that is kept
             // out takes part in no comparison, but pays.
-            let paid = if let Some(ran) = ran {
+            // What a reserve promises is no part of what the policy divides.
+            let paid = if member.comes_first {
+                Ns::ZERO
+            } else if let Some(ran) = ran {
                 ran
             } else if member.sits_out() {
                 fair::estimate(used.busy, self.last_poll, self.last_span)
@@ -213,6 +216,7 @@ impl<S: Storage> Shares<S> {
                 allowed: member.throttled_by.is_none(),
             };
             settings.spend(&member.resolved, &spent);
+            settings.spend_reserve(&member.resolved, received, member.comes_first);
         }
         if period.enforce {
             settings.settle(period.now, period.span, period.next);
@@ -288,7 +292,7 @@ impl<S: Storage> Shares<S> {
 fn part(group: &Group, weight: Weight, all: u64, span: Ns) -> Ns {
     let whole = fair::entitlement(span, weight, all);
     let whole = match Limit::new(group.cap) {
-        Ok(limit) if limit != Limit::NONE => whole.min(limit.of(span)),
+        Ok(limit) if limit != Limit::NONE => whole.min(limit.rate().of(span)),
         _ => whole,
     };
     match group.wanting {

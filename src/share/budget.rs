@@ -1,41 +1,61 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Budgets: how a hard limit is kept, also by a client that is alone.
+//! [pure] Budgets: how a hard limit is kept, also by a client that is alone, and how much of a
+//! coarse reserve is left.
 //!
-//! A budget grows by `limit * wall time` and shrinks by the GPU time used. At every decision its
-//! owner may run until the next one if what it will use fits:
-//! `credit + limit * period >= expected use`. So by the end of any period that went as expected, no
-//! more has been used than has accrued. Credit that its owner could have used and did not is kept
-//! up to [`BURST`] of wall time, or what a single period needs if that is more; credit that accrues
-//! while it is throttled is kept. Debts, from commands longer than expected, are paid by being
-//! throttled, for at most [`MAX_LIMIT_THROTTLE`].
+//! A budget grows by its rate, `C` in every `T` of wall time, and shrinks by the GPU time used. A
+//! limit is a rate with a `T` of [`BURST`]. At every decision its owner may run until the next one
+//! if what it will use fits: `credit + rate * period >= expected use`. So by the end of any period
+//! that went as expected, no more has been used than has accrued. Credit that its owner could have
+//! used and did not is kept up to `C`, or what a single period needs if that is more; credit that
+//! accrues while it is throttled is kept. Debts, from commands longer than expected, are paid by
+//! being throttled, for at most [`MAX_LIMIT_THROTTLE`].
 //!
-//! Bound: over any length of time, use exceeds the limit by at most the larger of
-//! `limit * BURST` and one period, plus what one period used beyond expectation.
+//! Bound: over any length of time, use exceeds the rate by at most the larger of `C` and one
+//! polling period, plus what one polling period used beyond expectation.
 
-use super::setting::Limit;
 use crate::fair::mul_div;
 use crate::units::{signed, Ns};
 
-/// Wall time for which unused budget is kept: with a window of two seconds, five
-/// percent of the limit.
+/// Wall time for which unused budget of a limit is kept: with a window of two seconds, five percent
+/// of the limit.
 pub const BURST: Ns = Ns::from_ms(100);
 /// Longest time for which a limit throttles a process without a break. What a longer command used
 /// beyond it is forgiven: better than an application that seems to hang.
 pub const MAX_LIMIT_THROTTLE: Ns = Ns::from_ms(60_000);
 
-/// A GPU used for the whole time, as a rate.
-const FULL_RATE: u64 = 1 << 16;
+/// A GPU used for the whole time.
+const FULL: u64 = 1 << 16;
 
-/// The budget of one limited subject on one GPU.
+/// GPU time that accrues in wall time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rate {
+    /// GPU time in each `period`.
+    pub capacity: Ns,
+    /// Wall time.
+    pub period: Ns,
+}
+
+impl Rate {
+    /// What accrues in a length of time, rounded down.
+    pub fn of(self, time: Ns) -> Ns {
+        Ns::new(mul_div(
+            time.get(),
+            self.capacity.get(),
+            self.period.get().max(1),
+        ))
+    }
+}
+
+/// The budget of one subject on one GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Budget {
     /// GPU time that may be used, negative for a debt, in nanoseconds.
     credit: i64,
     /// Up to when it has grown.
     until: Option<Ns>,
-    /// GPU time used per time when its owner ran last, of [`FULL_RATE`].
-    rate: Option<u64>,
+    /// GPU time used per time when its owner ran last, of [`FULL`].
+    busy: Option<u64>,
     /// Whether its owner is throttled.
     throttled: bool,
 }
@@ -67,10 +87,10 @@ impl Budget {
 
     /// Books a period of length `span` that ends `now`, and decides whether its owner
     /// is throttled for the next one of length `next`.
-    pub fn settle(&mut self, limit: Limit, now: Ns, span: Ns, next: Ns, spent: &Spent) {
+    pub fn settle(&mut self, rate: Rate, now: Ns, span: Ns, next: Ns, spent: &Spent) {
         let grown = match self.until {
-            Some(until) => limit.of(now.saturating_sub(until)),
-            None => limit.of(span),
+            Some(until) => rate.of(now.saturating_sub(until)),
+            None => rate.of(span),
         };
         self.until = Some(now);
         self.credit = self
@@ -78,19 +98,19 @@ impl Budget {
             .saturating_add(signed(grown))
             .saturating_sub(signed(spent.used));
         if spent.allowed && !span.is_zero() {
-            let seen = mul_div(spent.used.get(), FULL_RATE, span.get());
-            // At least half of the old rate: an owner that pauses may go on as before.
-            self.rate = Some(seen.max(self.rate.unwrap_or(0) / 2));
+            let seen = mul_div(spent.used.get(), FULL, span.get());
+            // At least half of what it was: an owner that pauses may go on as before.
+            self.busy = Some(seen.max(self.busy.unwrap_or(0) / 2));
         }
-        let rate = self.rate.unwrap_or(FULL_RATE).min(FULL_RATE);
-        let expected = Ns::new(mul_div(next.get(), rate, FULL_RATE));
-        let accruing = limit.of(next);
+        let busy = self.busy.unwrap_or(FULL).min(FULL);
+        let expected = Ns::new(mul_div(next.get(), busy, FULL));
+        let accruing = rate.of(next);
         // Lengths vary: what a long period needs is more than what a short one does.
         if !self.throttled {
-            let most = limit.of(BURST).max(expected.saturating_sub(accruing));
+            let most = rate.capacity.max(expected.saturating_sub(accruing));
             self.credit = self.credit.min(signed(most));
         }
-        let least = signed(limit.of(MAX_LIMIT_THROTTLE)).saturating_neg();
+        let least = signed(rate.of(MAX_LIMIT_THROTTLE)).saturating_neg();
         self.credit = self.credit.max(least);
         self.throttled = self.credit.saturating_add(signed(accruing)) < signed(expected);
     }
@@ -99,12 +119,13 @@ impl Budget {
 #[cfg(any(test, loga_kunit))]
 #[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_share_budget))]
 mod tests {
+    use super::super::Limit;
     use super::*;
 
     const PERIOD: Ns = Ns::from_ms(6);
 
-    fn limit(percent: u32) -> Limit {
-        Limit::new(percent).unwrap_or(Limit::NONE)
+    fn limit(percent: u32) -> Rate {
+        Limit::new(percent).unwrap_or(Limit::NONE).rate()
     }
 
     /// Uses all of every period in which it may run, and returns the percentage of the time of 1000

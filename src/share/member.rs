@@ -21,11 +21,10 @@ pub struct Account {
     /// What a division by weights among the processes that wanted the GPU gives, not more than its
     /// limit.
     pub entitled: Ns,
-    /// Time in which it wanted the GPU and did not have it: commands waiting while
-    /// others ran, scaled like `received`, and time throttled, by the policy, its limit or its
-    /// class. Commands that wait are observed for [`Inputs::Waits`] only: under policies that work
-    /// in stages, and under those that need less with phases that grow with channels, it is time
-    /// throttled alone.
+    /// Time in which it wanted the GPU and did not have it: commands waiting while others ran, scaled
+    /// like `received`, and time throttled, by the policy, its limit, its class or a reserve. Commands
+    /// that wait are observed for [`Inputs::Waits`] only: under policies that work in stages, and
+    /// under those that need less with phases that grow with channels, it is time throttled alone.
     ///
     /// [`Inputs::Waits`]: crate::policies::Sight::Waits
     pub waited: Ns,
@@ -121,6 +120,8 @@ pub enum ThrottledBy {
     Limit,
     /// It is of the idle class, and a process of the normal class wants the GPU.
     Class,
+    /// A process with a coarse reserve comes first.
+    Reserve,
 }
 
 /// One process that uses a GPU.
@@ -160,6 +161,8 @@ pub struct Member {
     pub(super) evaded: Option<Ns>,
     /// Wanted the GPU when it was last allowed to run.
     pub(super) wants: bool,
+    /// It may use its coarse reserve, and the policy has no say.
+    pub(super) comes_first: bool,
     /// Its part of its group's lead, while groups are formed anew.
     pub(super) lead: Ns,
     /// Rows of its user and its cgroup in the table of totals, as of last time.
@@ -224,12 +227,12 @@ impl Member {
         self.fading.at(now, since)
     }
 
-    /// Whether it is kept out of the competition (throttled by a limit or its class): no client
-    /// waits for it.
+    /// Whether it is kept out of the competition (throttled by a limit, its class or a reserve): no
+    /// client waits for it.
     pub(super) const fn sits_out(&self) -> bool {
         matches!(
             self.throttled_by,
-            Some(ThrottledBy::Limit | ThrottledBy::Class)
+            Some(ThrottledBy::Limit | ThrottledBy::Class | ThrottledBy::Reserve)
         )
     }
 

@@ -21,6 +21,7 @@
 //! | `settings` | the table of what has been set, and what holds for a process |
 //! | `lowering` | what users set for their own processes |
 //! | `budget` | how a hard limit is kept |
+//! | `coarse` | reserves while submissions are not decided on |
 //! | `member` | processes, groups and what they got |
 //! | `shares` | the tables of both: joining, leaving, forming groups anew |
 //! | `rows` | how many rows of these tables one user may have |
@@ -37,6 +38,7 @@ mod activity;
 mod awake;
 mod booking;
 mod budget;
+mod coarse;
 mod direct;
 mod groups;
 mod lowering;
@@ -58,7 +60,8 @@ mod totals;
 
 pub use awake::QUIET;
 pub use booking::Period;
-pub use budget::{Budget, Spent, BURST, MAX_LIMIT_THROTTLE};
+pub use budget::{Budget, Rate, Spent, BURST, MAX_LIMIT_THROTTLE};
+pub use coarse::{shortest_period, CoarseReserve, CoarseTerms};
 pub use lowering::{MAX_LOWERED, MAX_LOWERED_OF_USER};
 pub use member::{Account, Group, Member, ThrottledBy, Used};
 pub use rows::{rows_of_user, MAX_CLIENTS, MAX_CLIENTS_OF_USER};

@@ -21,7 +21,7 @@ impl<S: Storage> Shares<S> {
 
     /// Adds what a scan shows of the process at `at`, and the number of its channels.
     ///
-    /// A thread of a process that sleeps because of a limit or its class does not count as blocked:
+    /// A thread of a process that sleeps because of a limit, its class or a reserve does not count as blocked:
     /// the policy could not release it.
     pub fn add_scan(&mut self, at: usize, seen: &ScanResult, channels: u32) {
         let Some(member) = self.members().get(at) else {

@@ -2,6 +2,7 @@
 
 //! [pure] What can be set, and for which subjects.
 
+use super::budget::{Rate, BURST};
 use crate::error::{in_range, Error};
 use crate::names::named;
 use crate::units::{Ns, Weight};
@@ -31,6 +32,14 @@ impl Identity {
         let own = core::iter::once(self.cgroup);
         let all = own.chain(self.above.iter().rev().copied());
         all.filter(|id| *id != 0)
+    }
+
+    /// What can be set for it or around it, the most specific first.
+    pub fn subjects(&self) -> impl Iterator<Item = Subject> + '_ {
+        let process = core::iter::once(Subject::Process(self.process));
+        let cgroups = self.cgroups().map(Subject::Cgroup);
+        let user = core::iter::once(Subject::User(self.user));
+        process.chain(cgroups).chain(user)
     }
 
     /// The level of its cgroup; the root is at level 0. [`MAX_LEVELS`] stands for this level and
@@ -132,16 +141,13 @@ impl Limit {
         self.0 as u32
     }
 
-    /// What the limit allows of a length of time, rounded down.
-    pub const fn of(self, time: Ns) -> Ns {
-        // Divided first: no product leaves the range, and less than 100 ns are lost.
-        let (hundredths, rest) = (time.get() / 100, time.get() % 100);
-        let percent = self.0 as u64;
-        Ns::new(
-            hundredths
-                .saturating_mul(percent)
-                .saturating_add(rest * percent / 100),
-        )
+    /// The rate at which its budget grows.
+    pub fn rate(self) -> Rate {
+        Rate {
+            // 100 percent of it is all of it.
+            capacity: Ns::new(BURST.get() / 100 * u64::from(self.0)),
+            period: BURST,
+        }
     }
 }
 
@@ -302,8 +308,9 @@ mod tests {
 
     #[test]
     fn limit_of_any_time_stays_in_range() {
-        assert_eq!(Limit::NONE.of(Ns::new(u64::MAX)), Ns::new(u64::MAX));
-        assert!(Limit::new(30).is_ok_and(|limit| limit.of(Ns::new(199)) == Ns::new(59)));
+        let of = |limit: Limit, ns| limit.rate().of(Ns::new(ns));
+        assert_eq!(of(Limit::NONE, u64::MAX), Ns::new(u64::MAX));
+        assert!(Limit::new(30).is_ok_and(|limit| of(limit, 199) == Ns::new(59)));
     }
 
     #[test]

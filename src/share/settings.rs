@@ -14,6 +14,7 @@
 //! `lowering`.
 
 use super::budget::{Budget, Spent};
+use super::coarse::CoarseReserve;
 use super::setting::{Change, Class, Identity, Limit, Setting, Subject, Target, MAX_LEVELS};
 use crate::error::Error;
 use crate::storage::{Bounded, Storage};
@@ -109,12 +110,19 @@ pub struct Resolved {
     pub class: Class,
     /// The lowest limit that it is under.
     pub limit: Option<Limit>,
+    /// Position of its coarse reserve.
+    pub(super) reserve: Option<u8>,
     /// Positions of its limits in the table; the first `count` of them.
     limits: [u16; MAX_LIMITS],
     count: u8,
 }
 
 impl Resolved {
+    /// Whether it has a budget.
+    pub const fn is_limited(&self) -> bool {
+        self.limit.is_some() || self.reserve.is_some()
+    }
+
     /// Positions of its limits.
     fn limits(&self) -> impl Iterator<Item = usize> + '_ {
         let limits = self.limits.iter().take(self.count.into());
@@ -140,6 +148,8 @@ impl Resolved {
 /// In ascending order of subject, each subject once.
 pub struct Settings<S: Storage> {
     table: Bounded<S::Of<Entry>>,
+    /// Coarse reserves, if there is room for any.
+    pub(super) reserves: Option<Bounded<S::Of<CoarseReserve>>>,
     /// Raised by every change.
     generation: u64,
 }
@@ -149,6 +159,7 @@ impl<S: Storage> Settings<S> {
     pub const fn new(store: S::Of<Entry>) -> Self {
         Self {
             table: Bounded::new(store),
+            reserves: None,
             generation: 1,
         }
     }
@@ -275,6 +286,7 @@ impl<S: Storage> Settings<S> {
                 .min(resolved.weight);
             resolved.class = lowered.class.unwrap_or_default().max(resolved.class);
         }
+        resolved.reserve = self.reserve_of(identity);
         resolved
     }
 
@@ -309,10 +321,7 @@ impl<S: Storage> Settings<S> {
 
     /// Positions of everything set for a process or around it, the most specific first.
     fn places<'a>(&'a self, identity: &'a Identity) -> impl Iterator<Item = usize> + 'a {
-        let process = core::iter::once(Subject::Process(identity.process));
-        let cgroups = identity.cgroups().map(Subject::Cgroup);
-        let user = core::iter::once(Subject::User(identity.user));
-        let subjects = process.chain(cgroups).chain(user);
+        let subjects = identity.subjects();
         subjects.filter_map(|subject| self.find(subject).ok())
     }
 
@@ -337,9 +346,10 @@ impl<S: Storage> Settings<S> {
         for entry in self.table.all_mut() {
             let spent = core::mem::take(&mut entry.spent);
             if let Some(limit) = entry.limit() {
-                entry.budget.settle(limit, now, span, next, &spent);
+                entry.budget.settle(limit.rate(), now, span, next, &spent);
             }
         }
+        self.settle_reserves(now, span, next);
     }
 
     /// Starts all budgets anew: nothing is carried out for now.
@@ -348,6 +358,7 @@ impl<S: Storage> Settings<S> {
             entry.budget.restart();
             entry.spent = Spent::default();
         }
+        self.suspend_reserves();
     }
 
     /// Refuses a cgroup that is not in the path kept of a process below it.
@@ -426,7 +437,7 @@ impl<S: Storage> Settings<S> {
             .binary_search_by_key(&subject, |entry| entry.subject)
     }
 
-    fn changed(&mut self) {
+    pub(super) fn changed(&mut self) {
         self.generation = self.generation.wrapping_add(1);
     }
 }

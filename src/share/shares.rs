@@ -63,6 +63,8 @@ pub struct Shares<S: Storage> {
     pub(super) compared: bool,
     /// A process that is awake has done nothing for long enough to sleep.
     pub(super) has_quiet: bool,
+    /// A process may come first, by the last decision.
+    pub(super) has_first: bool,
 }
 
 impl<S: Storage> Shares<S> {
@@ -98,6 +100,7 @@ impl<S: Storage> Shares<S> {
             compares: false,
             compared: false,
             has_quiet: false,
+            has_first: false,
         }
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Which processes are throttled: by the decision about their group, by a limit, or for
-//! being of the idle class.
+//! [pure] Which processes are throttled: by the decision about their group, by a limit, for a
+//! process with a coarse reserve, or for being of the idle class.
 
 use super::booking::Period;
 use super::member::{Member, ThrottledBy};
@@ -29,7 +29,8 @@ impl<S: Storage> Shares<S> {
         self.wake_throttled();
         let (mut normal_wants, mut has_idle_class) = (false, false);
         let (mut has_quiet, phase) = (false, self.phase);
-        self.each_ruled(settings, period, |member, by| {
+        let reserved = self.choose_first(settings, period);
+        self.each_ruled(settings, period, reserved, |member, by| {
             if member.resolved.class == Class::Idle {
                 has_idle_class = true;
                 return;
@@ -45,18 +46,39 @@ impl<S: Storage> Shares<S> {
             return;
         }
         let stays_out = (normal_wants && period.enforce).then_some(ThrottledBy::Class);
-        self.each_ruled(settings, period, |member, by| {
+        self.each_ruled(settings, period, reserved, |member, by| {
             if member.resolved.class == Class::Idle {
+                let stays_out = stays_out.filter(|_| !member.comes_first);
                 member.set_throttled_by(by.or(stays_out), period.now);
             }
         });
     }
 
-    /// Shows every process that is awake, and why its limits or its group throttle it, if they do.
+    /// Notes which processes may use their coarse reserves. True if one of them wants the GPU.
+    fn choose_first(&mut self, settings: &Settings<S>, period: &Period) -> bool {
+        let has_reserves = settings.has_reserves() && period.enforce;
+        // What the last reserves left is taken away once.
+        if !has_reserves && !core::mem::replace(&mut self.has_first, has_reserves) {
+            return false;
+        }
+        self.has_first = has_reserves;
+        let mut reserved = false;
+        self.each_awake(|member| {
+            let resolved = &member.resolved;
+            member.comes_first =
+                has_reserves && settings.has_left(resolved) && !settings.exhausted(resolved);
+            reserved |= member.comes_first && member.wants;
+        });
+        reserved
+    }
+
+    /// Shows every process that is awake, and why its limits, reserves or its group throttle it, if
+    /// they do. `reserved`: one that comes first wants the GPU.
     fn each_ruled(
         &mut self,
         settings: &Settings<S>,
         period: &Period,
+        reserved: bool,
         mut show: impl FnMut(&mut Member, Option<ThrottledBy>),
     ) {
         let (members, groups) = (self.members.all_mut(), self.groups.all());
@@ -68,8 +90,13 @@ impl<S: Storage> Shares<S> {
             let state = group.and_then(|group| states.get(group.state_index));
             let by = if !period.enforce {
                 None
-            } else if settings.exhausted(&member.resolved) {
+            } else if member.comes_first {
+                None
+            } else if settings.exhausted(&member.resolved) || settings.is_used_up(&member.resolved)
+            {
                 Some(ThrottledBy::Limit)
+            } else if reserved {
+                Some(ThrottledBy::Reserve)
             } else {
                 let is_throttled = state.is_some_and(|state| state.throttled);
                 is_throttled.then_some(ThrottledBy::Policy)

@@ -78,6 +78,9 @@ pub const REFUSED_INHERITED: u32 = 24;
 pub const REFUSED_PROTECTED_RESERVE: u32 = 25;
 /// A promised deadline beside a protected client, or a client to protect beside a promised deadline.
 pub const REFUSED_PROTECTED: u32 = 26;
+/// A reserve with a period of `value` microseconds while submissions are not decided on; `min` would
+/// be right.
+pub const REFUSED_SHORT: u32 = 27;
 
 /// Fields from this number on are knobs, the first one is the number itself.
 pub const FIELD_KNOBS: u32 = 64;

@@ -372,6 +372,8 @@ pub const THROTTLED_BY_POLICY: u32 = 1;
 pub const THROTTLED_BY_LIMIT: u32 = 2;
 /// Throttled for being of the idle class.
 pub const THROTTLED_BY_CLASS: u32 = 3;
+/// Throttled while a client uses what a reserve promises it.
+pub const THROTTLED_BY_RESERVE: u32 = 4;
 
 /// One group: what fairness is between.
 #[repr(C)]

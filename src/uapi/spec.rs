@@ -105,8 +105,8 @@ pub struct ListSpecs {
     pub specs: u64,
 }
 
-/// What is set for one process, user or cgroup, and what its reserve has served since then. The
-/// latter is zero while submissions are not decided on.
+/// What is set for one process, user or cgroup, and what its reserve has served since then. While
+/// submissions are not decided on, only what is left and what was used is known of the latter.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ListedSpec {

@@ -42,6 +42,16 @@ pub(super) fn parse(name: &str, text: &str) -> Result<Scenario, Error> {
         );
         return Err(source.error(0..0, reason));
     }
+    let is_coarse = matches!(kind, Kind::Loga(_)) && file.policy.dispatch.is_none();
+    let shares = file
+        .clients
+        .get_ref()
+        .iter()
+        .find_map(|client| client.shares.as_ref());
+    if let Some(shares) = shares.filter(|_| is_coarse) {
+        let reason = "shares without dispatch, want a reserve of the client's own";
+        return Err(source.error(shares.span(), reason));
+    }
     if file.length_ms.0.is_zero() {
         return Err(source.error(0..0, "length_ms = 0: want more than 0"));
     }

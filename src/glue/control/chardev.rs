@@ -190,7 +190,8 @@ fn check_header(call: Call, cmd: u32, arg: usize) -> Result {
 }
 
 /// Reads an argument, carries the call out, and writes the argument back. A refused one contains
-/// the reason.
+/// the reason. What each call needs of the stack is its own: inlined, [`call`] would need the sum.
+#[inline(never)]
 fn carry<T>(arg: usize, answer: impl FnOnce(&mut T) -> Result) -> Result
 where
     Wire<T>: AsBytes + FromBytes,

@@ -7,9 +7,11 @@ use super::chosen::Chosen;
 use super::permission::{require_change, Reader};
 use super::refused::Refused;
 use super::wire::{miss_numbers, put, spec_numbers};
-use crate::engaged::{Reserve, Row, Served, SPECS};
+use crate::engaged::{Reserve, Served, SPECS};
+use crate::glue::engaged::ListedSpec;
 use crate::glue::kernel::ffi;
 use crate::policies::dispatch::DispatcherKind;
+use crate::share::CoarseReserve;
 use crate::uapi::{self, Refusal};
 use kernel::prelude::*;
 
@@ -52,31 +54,34 @@ pub(super) fn list(list: &mut uapi::ListSpecs) -> Result {
     }
     let tracker = tracker()?;
     let gpu = gpu(&tracker, list.gpu)?;
-    let mut rows: KVec<(Row, Option<Reserve>)> = KVec::with_capacity(SPECS, GFP_KERNEL)?;
+    let mut rows: KVec<ListedSpec> = KVec::with_capacity(SPECS, GFP_KERNEL)?;
     gpu.list_specs(&mut rows);
     let edf = gpu.engaged.dispatcher() == Some(DispatcherKind::Edf);
     // CAST: 32 bits fit.
     let room = list.count as usize;
     // CAST: at most `SPECS`.
     list.count = rows.len() as u32;
-    for (at, (row, reserve)) in rows.iter().take(room).enumerate() {
-        put(list.specs, at, &describe(row, reserve.as_ref(), edf))?;
+    for (at, listed) in rows.iter().take(room).enumerate() {
+        put(list.specs, at, &describe(listed, edf))?;
     }
     Ok(())
 }
 
 /// A spec as the caller sees it, with what its reserve has served. `edf`: the earliest deadline is
 /// first.
-fn describe(row: &Row, reserve: Option<&Reserve>, edf: bool) -> uapi::ListedSpec {
+fn describe(listed: &ListedSpec, edf: bool) -> uapi::ListedSpec {
+    let (reserve, coarse) = (listed.reserve.as_ref(), listed.coarse.as_ref());
     let served = reserve.map_or(Served::default(), |reserve| *reserve.served());
+    let left_of_coarse = coarse.map_or(0, CoarseReserve::left_ns);
     uapi::ListedSpec {
-        spec: spec_numbers(row),
-        left_ns: reserve.map_or(0, |reserve| reserve.left(ffi::now())),
-        used_ns: served.used.get(),
+        spec: spec_numbers(&listed.row),
+        left_ns: reserve.map_or(left_of_coarse, |reserve| reserve.left(ffi::now())),
+        used_ns: coarse.map_or(served.used, CoarseReserve::used).get(),
         served: served.commands,
         longest_seen_ns: served.longest.get(),
         breaches: served.breaches,
         promise: match reserve.map(Reserve::terms) {
+            None if coarse.is_some() => uapi::PROMISE_SHARE,
             None => uapi::PROMISE_NONE,
             Some(terms) if terms.is_firm() && edf => uapi::PROMISE_DEADLINE,
             Some(_) => uapi::PROMISE_SHARE,

@@ -88,6 +88,7 @@ pub(super) const fn throttled_by_number(by: Option<ThrottledBy>) -> u32 {
         Some(ThrottledBy::Policy) => uapi::THROTTLED_BY_POLICY,
         Some(ThrottledBy::Limit) => uapi::THROTTLED_BY_LIMIT,
         Some(ThrottledBy::Class) => uapi::THROTTLED_BY_CLASS,
+        Some(ThrottledBy::Reserve) => uapi::THROTTLED_BY_RESERVE,
     }
 }
 

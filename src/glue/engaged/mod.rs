@@ -18,3 +18,5 @@ pub(crate) mod scheduler;
 mod specs;
 mod state;
 mod wait_queue;
+
+pub(crate) use specs::ListedSpec;

@@ -3,16 +3,23 @@
 //! [glue] Priorities, modes and reserves of the clients of a GPU.
 
 use super::scheduler::MAX_PROTECTED;
-use crate::engaged::{Mode, Reserve, Row, SchedulingParameters, Why, SPECS};
+use crate::engaged::{Mode, Reserve, Row, SchedulingParameters, Terms, Why, SPECS};
 use crate::glue::gpu::books::{Books, Page};
 use crate::glue::gpu::submission_pages::list;
 use crate::glue::gpu::Gpu;
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::process::{exists, is_alive, number_of};
-use crate::share::Subject;
+use crate::share::{shortest_period, CoarseReserve, Subject};
 use crate::uapi::Refusal;
 use crate::units::Ns;
 use kernel::prelude::*;
+
+/// A spec, and its reserve: while submissions are decided on, and while they are not.
+pub(crate) struct ListedSpec {
+    pub(crate) row: Row,
+    pub(crate) reserve: Option<Reserve>,
+    pub(crate) coarse: Option<CoarseReserve>,
+}
 
 impl Books {
     /// Gives the client at `at` the wait queue of the spec that it follows. Its pages follow by
@@ -82,8 +89,28 @@ impl Books {
     /// Carries out what has been set.
     fn specs_changed(&mut self) {
         self.engaged.set_specs(&self.specs);
+        self.set_reserves();
         (0..self.clients.len()).for_each(|at| self.follow_spec(at));
         self.assign_wait_queues();
+    }
+
+    /// The shortest period of a reserve while submissions are not decided on; nothing while they are,
+    /// and without enforcement.
+    fn shortest_period(&self) -> Option<Ns> {
+        let engine = &self.state.engine;
+        let is_coarse = engine.config().enforce && engine.config().dispatch.is_none();
+        is_coarse.then(|| shortest_period(engine.usual_period()))
+    }
+
+    /// Promises what is promised while submissions are not decided on, or nothing while they are.
+    pub(crate) fn set_reserves(&mut self) {
+        let shortest = self.shortest_period();
+        let rows = self.specs.all().map(|(_, row)| {
+            let is_kept = |terms: &Terms| shortest.is_some_and(|least| terms.period >= least);
+            let terms = row.spec.reserve.filter(is_kept);
+            (row.subject, terms.map(|terms| terms.coarse()))
+        });
+        self.state.settings.set_reserves(rows);
     }
 
     /// Sets the spec of a subject as it was before.
@@ -121,6 +148,13 @@ impl Books {
     /// Refuses a promise to a subject, which is set already, if it cannot be kept beside the others,
     /// as far as is known: clients may submit longer commands later than they have so far.
     fn admit(&self, subject: Subject) -> Result<(), Refusal> {
+        let own = self.specs.find(subject).and_then(|at| self.specs.get(at));
+        let terms = own.and_then(|row| row.spec.reserve);
+        if let (Some(terms), Some(shortest)) = (terms, self.shortest_period()) {
+            if terms.period < shortest {
+                return Err(Refusal::of_period(terms.period, shortest));
+            }
+        }
         let mut longest = [Ns::ZERO; SPECS + 1];
         // The process of each.
         let mut of = [0u64; SPECS + 1];
@@ -199,12 +233,16 @@ impl Gpu {
     }
 
     /// Adds all specs with their reserves to `rows`, which has room for [`SPECS`].
-    pub(crate) fn list_specs(&self, rows: &mut KVec<(Row, Option<Reserve>)>) {
+    pub(crate) fn list_specs(&self, rows: &mut KVec<ListedSpec>) {
         let mut books = self.books.lock();
         books.forget_ended_specs();
         for (at, row) in books.specs.all() {
             // There is room.
-            let _ = rows.push_within_capacity((*row, self.engaged.reserve(at)));
+            let _ = rows.push_within_capacity(ListedSpec {
+                row: *row,
+                reserve: self.engaged.reserve(at),
+                coarse: books.state.settings.coarse(row.subject).copied(),
+            });
         }
         drop(books);
         self.update_gates();

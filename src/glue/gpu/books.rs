@@ -189,7 +189,7 @@ impl Books {
             state: GpuState::new(
                 engine,
                 Shares::new(members, groups, states, totals, GroupBy::Process),
-                Settings::new(storage(MAX_SETTINGS)?),
+                Settings::new(storage(MAX_SETTINGS)?).with_reserves(storage(SPECS)?),
             ),
             clients,
             pages: pages::Pages::new(storage(MAX_PAGES)?),

@@ -53,6 +53,8 @@ impl Gpu {
         let fell = room.is_some() && !self.engaged.is_on();
         if new.dispatch != old.dispatch || fell {
             books.engage(self, room);
+        } else {
+            books.set_reserves();
         }
         self.engaged.set_linger(&new);
         drop(locked);

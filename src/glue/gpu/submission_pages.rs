@@ -290,6 +290,7 @@ impl Books {
             None => gpu.engaged.disengage(),
         }
         gpu.engaged.set_specs(&self.specs);
+        self.set_reserves();
         let members = self.state.shares.members().iter();
         for (member, client) in members.zip(self.clients.iter_mut()) {
             let spec = self.specs.resolve(member.identity());

@@ -34,6 +34,7 @@ mod caller_process;
 mod calls;
 mod cgroups;
 mod claims;
+mod coarse_reserves;
 mod copies;
 mod demo;
 mod dispatch;
@@ -170,6 +171,7 @@ fn tests() -> Vec<Test> {
         dispatch::TESTS,
         specs::TESTS,
         claims::TESTS,
+        coarse_reserves::TESTS,
         copies::TESTS,
         reserves::TESTS,
         reserve_sets::TESTS,

@@ -52,7 +52,7 @@ pub fn state(number: u32) -> String {
 pub fn throttled_by(number: u64) -> String {
     word(
         "throttled_by",
-        &["none", "policy", "limit", "class"],
+        &["none", "policy", "limit", "class", "reserve"],
         number,
     )
 }
@@ -188,6 +188,7 @@ mod word_tests {
     fn words_are_those_of_the_numbers() {
         assert_eq!(state(uapi::STATE_THROTTLED), "throttled");
         assert_eq!(throttled_by(uapi::THROTTLED_BY_CLASS.into()), "class");
+        assert_eq!(throttled_by(uapi::THROTTLED_BY_RESERVE.into()), "reserve");
         assert_eq!(class(uapi::CLASS_IDLE), "idle");
         assert_eq!(group_by(uapi::GROUP_BY_CGROUP), "cgroup");
         assert_eq!(subject(uapi::SUBJECT_CGROUP), "cgroup");

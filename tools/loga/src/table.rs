@@ -279,8 +279,10 @@ pub(crate) fn state(client: &Client) -> String {
     if client.class == "idle" {
         words.push_str(", idle class");
     }
-    if client.state == "throttled" && client.throttled_by == "limit" {
-        words.push_str(", limit");
+    let by = client.throttled_by.as_str();
+    if client.state == "throttled" && matches!(by, "limit" | "reserve") {
+        words.push_str(", ");
+        words.push_str(by);
     }
     words
 }

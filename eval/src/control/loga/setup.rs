@@ -7,7 +7,7 @@ use super::waiting::Waiting;
 use super::{Kept, Loga, Poller, Times};
 use crate::control::bound::Bound;
 use crate::control::entities::Entities;
-use crate::scenario::{Between, Client, Costs, Policy};
+use crate::scenario::{Between, Client, Costs, Policy, Promise};
 use crate::world::Ledger;
 use loga::account::sparse::Sparse;
 use loga::account::{Accountant, Copies, Slot};
@@ -18,8 +18,8 @@ use loga::ids::MAX_CHANNELS;
 use loga::policies::{ClientState, PolicyKind};
 use loga::regs::Occupant;
 use loga::share::{
-    Change, Class, Entry, Group, GroupBy, Identity, Member, Row, Settings, Shares, Subject, Totals,
-    MAX_LEVELS, MAX_SETTINGS, MAX_TOTALS,
+    Change, Class, CoarseReserve, Entry, Group, GroupBy, Identity, Member, Row, Settings, Shares,
+    Subject, Totals, MAX_LEVELS, MAX_SETTINGS, MAX_TOTALS,
 };
 use std::collections::VecDeque;
 
@@ -61,9 +61,14 @@ impl Loga {
             group_by,
             ..Config::default()
         };
+        // What a reserve promises is no part of what is divided evenly.
+        let is_even = |client: usize| {
+            let reserve = clients[client].engaged.promise;
+            clients[client].always_wants() && (reserve.is_none() || settings.dispatch.is_some())
+        };
         let always = |entity| {
             let members = &Entities::get(&entities, entity).members;
-            members.iter().any(|client| clients[*client].always_wants())
+            members.iter().any(|client| is_even(*client))
         };
         let always = (0..entities.len()).map(always).collect();
         let depth = clients.iter().map(|client| client.deepest()).sum();
@@ -90,6 +95,10 @@ impl Loga {
         };
         loga.waiting = Waiting::new(loga.state.engine.config(), loga.costs.read, seed);
         loga.set_shares(settings.by, clients)?;
+        // Of a policy beside a dispatcher, that one keeps them.
+        if settings.dispatch.is_none() {
+            loga.set_reserves(clients);
+        }
         Ok(loga)
     }
 
@@ -141,7 +150,8 @@ impl Loga {
                     Totals::new(vec![Row::default(); MAX_TOTALS]),
                     config.group_by,
                 ),
-                Settings::new(vec![Entry::default(); (2 * count).max(MAX_SETTINGS)]),
+                Settings::new(vec![Entry::default(); (2 * count).max(MAX_SETTINGS)])
+                    .with_reserves(vec![CoarseReserve::default(); count]),
             ),
             accountant: Accountant::new(),
             sparse: Sparse::new(seed),
@@ -169,6 +179,19 @@ impl Loga {
             ids: 0,
             next: None,
         })
+    }
+
+    /// Promises each client its own reserve, if it has one.
+    fn set_reserves(&mut self, clients: &[&Client]) {
+        let reserve = |(kept, client): (&Kept, &&Client)| match client.engaged.promise {
+            Some(Promise::Own(terms)) => {
+                let process = Subject::Process(kept.identity.process);
+                Some((process, Some(terms.coarse())))
+            }
+            _ => None,
+        };
+        let rows: Vec<_> = self.kept.iter().zip(clients).filter_map(reserve).collect();
+        self.state.settings.set_reserves(rows.iter().copied());
     }
 
     /// Sets the weights, limits and classes of the scenario.

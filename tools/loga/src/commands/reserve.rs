@@ -66,7 +66,7 @@ struct Served {
     served: u64,
     longest_seen_ns: u64,
     breaches: u64,
-    /// `deadline`, `share`, or `null` while submissions are not decided on.
+    /// `deadline`, `share`, or `null` if nothing is promised.
     promise: Option<&'static str>,
     missed: u64,
     void_own: u64,
@@ -202,17 +202,22 @@ fn lease_ms(lease: Duration) -> u32 {
         .max(1)
 }
 
-/// Names the GPUs of those chosen that do not decide on submissions.
+/// Names the GPUs of those chosen that do not decide on submissions, and what counts there.
 pub(super) fn tell_idle(
     control: &Control<impl Calls>,
     gpu: Option<u32>,
     out: &mut impl Write,
 ) -> Result<(), Failure> {
     for one in control.chosen(gpu)? {
-        if one.info.config().dispatch.is_none() {
+        let config = one.info.config();
+        if config.dispatch.is_none() {
+            let counts = match config.enforce {
+                true => "reserves promise a part of it, priorities and modes do not count",
+                false => "nothing is promised",
+            };
             writeln!(
                 out,
-                "GPU {} does not decide on submissions: `loga policy set --dispatch edf` (or prio)",
+                "GPU {} does not decide on submissions, {counts}: `loga policy set --dispatch edf` (or prio)",
                 one.gpu
             )?;
         }
