@@ -72,8 +72,12 @@ fn go(gpu: &mut Gpu, now: &mut Ns, wanted: [u64; CLIENTS]) {
     period(gpu, now, &parts, &waits);
 }
 
-/// What each client gets in [`LENGTH`], in percent of it, and the length of a period.
-fn parts(gpu: &mut Gpu, wanted: [u64; CLIENTS]) -> ([f64; CLIENTS], Ns) {
+/// A percent of [`LENGTH`], in the unit of parts.
+const PERCENT: u64 = 1000;
+const THIRD: u64 = 100 * PERCENT / 3;
+
+/// What each client gets in [`LENGTH`], in thousandths of a percent, and the length of a period.
+fn parts(gpu: &mut Gpu, wanted: [u64; CLIENTS]) -> ([u64; CLIENTS], Ns) {
     let mut now = Ns::ZERO;
     let received = |gpu: &Gpu| {
         let members = gpu.shares.members().iter();
@@ -89,14 +93,14 @@ fn parts(gpu: &mut Gpu, wanted: [u64; CLIENTS]) -> ([f64; CLIENTS], Ns) {
         go(gpu, &mut now, wanted);
     }
     let (after, whole) = (received(gpu), now.saturating_sub(since).get());
-    let part = |at: usize| 100.0 * (after[at] - before[at]) as f64 / whole as f64;
+    let part = |at: usize| (after[at] - before[at]) * 100 * PERCENT / whole;
     ([0, 1, 2].map(part), gpu.engine.planned())
 }
 
-/// By how many percentage points a reserve of [`LENGTH`] may be off: its capacity and a period.
-fn off(terms: CoarseTerms, period: Ns) -> f64 {
+/// By how much a reserve may be off in [`LENGTH`]: its capacity and a period.
+fn off(terms: CoarseTerms, period: Ns) -> u64 {
     let most = terms.rate.capacity.saturating_add(period);
-    100.0 * most.get() as f64 / LENGTH.get() as f64
+    most.get() * 100 * PERCENT / LENGTH.get()
 }
 
 fn phased() -> impl Iterator<Item = PolicyKind> {
@@ -112,16 +116,17 @@ fn reserve_gets_its_part_beside_hogs_under_each_policy() {
                 let terms = terms(percent, hard);
                 let mut gpu = with_reserves(policy, &[Some(terms)]);
                 let (parts, period) = parts(&mut gpu, [100; 3]);
-                let (percent, off) = (percent as f64, off(terms, period));
+                let (percent, off) = (percent * PERCENT, off(terms, period));
                 let name = policy.name();
                 assert!(parts[0] >= percent - off, "{name}: {parts:?}");
                 if hard {
                     assert!(parts[0] <= percent + off, "{name}: {parts:?}");
                 }
                 // The others share the rest.
-                let differ = (parts[1] - parts[2]).abs();
-                assert!(differ <= 1.0 + off, "{name}: {parts:?}");
-                assert!(parts.iter().sum::<f64>() > 98.0, "{name}: {parts:?}");
+                let differ = parts[1].abs_diff(parts[2]);
+                assert!(differ <= PERCENT + off, "{name}: {parts:?}");
+                let sum: u64 = parts.iter().sum();
+                assert!(sum > 98 * PERCENT, "{name}: {parts:?}");
             }
         }
     }
@@ -133,11 +138,11 @@ fn soft_reserve_has_its_part_of_the_rest_too() {
     for policy in phased().chain([PolicyKind::None]) {
         let mut gpu = with_reserves(policy, &[Some(terms)]);
         let (parts, period) = parts(&mut gpu, [100; 3]);
-        let wanted = 30.0 + 70.0 / 3.0;
+        let wanted = 30 * PERCENT + 70 * PERCENT / 3;
         // The rest is divided once a period.
-        let off = 2.0 * off(terms, period) + 1.0;
+        let off = 2 * off(terms, period) + PERCENT;
         let name = policy.name();
-        let differ = (parts[0] - wanted).abs();
+        let differ = parts[0].abs_diff(wanted);
         assert!(differ <= off, "{name}: {parts:?}, not {wanted}");
     }
 }
@@ -148,7 +153,7 @@ fn hard_reserve_alone_is_a_limit() {
     let mut gpu = with_reserves(PolicyKind::MaxMin, &[Some(terms)]);
     let (parts, period) = parts(&mut gpu, [100, 0, 0]);
     assert!(
-        (parts[0] - 40.0).abs() <= off(terms, period),
+        parts[0].abs_diff(40 * PERCENT) <= off(terms, period),
         "{parts:?}, not 40"
     );
 }
@@ -161,7 +166,11 @@ fn two_reserves_get_their_parts_beside_a_hog() {
         let (parts, period) = parts(&mut gpu, [100; 3]);
         let off = off(terms, period);
         for part in &parts[..2] {
-            assert!((part - 40.0).abs() <= off, "{}: {parts:?}", policy.name());
+            assert!(
+                part.abs_diff(40 * PERCENT) <= off,
+                "{}: {parts:?}",
+                policy.name()
+            );
         }
     }
 }
@@ -173,7 +182,7 @@ fn reserve_that_wants_less_leaves_the_rest_to_others() {
     let (parts, period) = parts(&mut gpu, [20, 100, 100]);
     let off = off(terms, period);
     // Others wait in the periods in which it wants the GPU, and run while it does not.
-    assert!(parts[0] >= 20.0 - off, "{parts:?}");
+    assert!(parts[0] >= 20 * PERCENT - off, "{parts:?}");
     let mut idle = with_reserves(PolicyKind::MaxMin, &[Some(terms)]);
     let mut now = Ns::ZERO;
     for _ in 0..100 {
@@ -212,7 +221,7 @@ fn reserve_of_an_idle_process_lets_it_run() {
     assert_eq!(gpu.settings.set(own, None, &idle), Ok(()));
     let (parts, period) = parts(&mut gpu, [100; 3]);
     assert!(
-        (parts[0] - 30.0).abs() <= off(terms, period),
+        parts[0].abs_diff(30 * PERCENT) <= off(terms, period),
         "{parts:?}, not 30"
     );
 }
@@ -224,7 +233,10 @@ fn limit_holds_within_a_reserve() {
     let own = Subject::Process(1);
     assert_eq!(gpu.settings.set(own, None, &Change::limit(20)), Ok(()));
     let (parts, _) = parts(&mut gpu, [100; 3]);
-    assert!((parts[0] - 20.0).abs() <= 1.0, "{parts:?}, not 20");
+    assert!(
+        parts[0].abs_diff(20 * PERCENT) <= PERCENT,
+        "{parts:?}, not 20"
+    );
 }
 
 #[test]
@@ -234,14 +246,14 @@ fn most_specific_subject_counts_and_the_rest_is_hidden() {
     let rows = [(Subject::Process(1), None), (Subject::User(101), terms)];
     gpu.settings.set_reserves(rows.into_iter());
     let (of_hidden, _) = parts(&mut gpu, [100; 3]);
-    assert!((of_hidden[0] - 100.0 / 3.0).abs() <= 2.0, "{of_hidden:?}");
+    assert!(of_hidden[0].abs_diff(THIRD) <= 2 * PERCENT, "{of_hidden:?}");
     assert!(gpu.settings.coarse(Subject::Process(1)).is_none());
     let user = [(Subject::User(101), terms)];
     gpu.settings.set_reserves(user.into_iter());
     let used = |gpu: &Gpu| gpu.settings.coarse(Subject::User(101)).unwrap().used();
     let before = used(&gpu);
     let (of_user, _) = parts(&mut gpu, [100; 3]);
-    assert!((of_user[0] - 60.0).abs() <= 1.0, "{of_user:?}");
+    assert!(of_user[0].abs_diff(60 * PERCENT) <= PERCENT, "{of_user:?}");
     assert!(used(&gpu).saturating_sub(before) > Ns::from_ms(30_000));
 }
 
@@ -249,12 +261,12 @@ fn most_specific_subject_counts_and_the_rest_is_hidden() {
 fn reserve_that_ends_leaves_no_trace() {
     let mut gpu = with_reserves(PolicyKind::MaxMin, &[Some(terms(85, true))]);
     let (parts_with, _) = parts(&mut gpu, [100; 3]);
-    assert!(parts_with[0] > 80.0, "{parts_with:?}");
+    assert!(parts_with[0] > 80 * PERCENT, "{parts_with:?}");
     set(&mut gpu, &[]);
     // It pays nothing for what it was promised.
     let (parts, _) = parts(&mut gpu, [100; 3]);
     for part in parts {
-        assert!((part - 100.0 / 3.0).abs() <= 1.0, "{parts:?}");
+        assert!(part.abs_diff(THIRD) <= PERCENT, "{parts:?}");
     }
 }
 
@@ -283,7 +295,7 @@ fn nothing_is_reserved_without_enforcement() {
     assert!(gpu.configure(Ns::ZERO, without).is_ok());
     let (parts, _) = parts(&mut gpu, [100; 3]);
     for part in parts {
-        assert!((part - 100.0 / 3.0).abs() <= 1.0, "{parts:?}");
+        assert!(part.abs_diff(THIRD) <= PERCENT, "{parts:?}");
     }
     let reserve = gpu.settings.coarse(Subject::Process(1)).unwrap();
     assert_eq!((reserve.used(), reserve.left_ns()), (Ns::ZERO, 0));

@@ -18,9 +18,7 @@
 //! [`shortest_period`].
 
 use super::budget::{Budget, Rate, Spent};
-use super::setting::{Identity, Subject};
-use super::settings::{Resolved, Settings};
-use crate::storage::{Bounded, Storage};
+use super::setting::Subject;
 use crate::units::Ns;
 
 /// Polling periods that a period of a reserve lasts at least.
@@ -43,12 +41,12 @@ pub struct CoarseTerms {
 /// A subject, what is promised to it, and what is left.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CoarseReserve {
-    subject: Subject,
+    pub(super) subject: Subject,
     /// Nothing for a subject that only hides less specific ones.
-    terms: Option<CoarseTerms>,
-    budget: Budget,
-    spent: Spent,
-    used: Ns,
+    pub(super) terms: Option<CoarseTerms>,
+    pub(super) budget: Budget,
+    pub(super) spent: Spent,
+    pub(super) used: Ns,
 }
 
 impl CoarseReserve {
@@ -63,118 +61,12 @@ impl CoarseReserve {
     }
 
     /// Whether its processes come first.
-    fn has_left(&self) -> bool {
+    pub(super) fn has_left(&self) -> bool {
         self.terms.is_some() && !self.budget.throttled()
     }
 
     /// Whether it throttles its processes.
-    fn is_exhausted(&self) -> bool {
+    pub(super) fn is_exhausted(&self) -> bool {
         self.budget.throttled() && self.terms.is_some_and(|terms| terms.hard)
-    }
-}
-
-impl<S: Storage> Settings<S> {
-    /// Makes room for coarse reserves.
-    pub fn with_reserves(mut self, store: S::Of<CoarseReserve>) -> Self {
-        self.reserves = Some(Bounded::new(store));
-        self
-    }
-
-    /// Sets all coarse reserves. One that was there before keeps its budget, debts included;
-    /// without room the last ones are left out.
-    pub fn set_reserves(
-        &mut self,
-        rows: impl Iterator<Item = (Subject, Option<CoarseTerms>)> + Clone,
-    ) {
-        let Some(reserves) = &mut self.reserves else {
-            return;
-        };
-        let listed = |one: &CoarseReserve| rows.clone().any(|(subject, _)| subject == one.subject);
-        reserves.retain(listed);
-        for (subject, terms) in rows.clone() {
-            let mut all = reserves.all_mut().iter_mut();
-            match all.find(|one| one.subject == subject) {
-                Some(one) => one.terms = terms,
-                // A table without room promises nothing to the rest.
-                None => drop(reserves.push(CoarseReserve {
-                    subject,
-                    terms,
-                    ..CoarseReserve::default()
-                })),
-            }
-        }
-        self.changed();
-    }
-
-    /// The coarse reserve of a subject, if something is promised to it.
-    pub fn coarse(&self, subject: Subject) -> Option<&CoarseReserve> {
-        let mut all = self.all_reserves().iter();
-        all.find(|one| one.subject == subject && one.terms.is_some())
-    }
-
-    /// Position of the coarse reserve that a process follows.
-    pub(super) fn reserve_of(&self, identity: &Identity) -> Option<u8> {
-        let all = self.all_reserves();
-        // Mostly none is set.
-        all.first()?;
-        let find = |subject| all.iter().position(|one| one.subject == subject);
-        let at = identity.subjects().find_map(find)?;
-        u8::try_from(at).ok()
-    }
-
-    /// Whether there is any coarse reserve.
-    pub(super) fn has_reserves(&self) -> bool {
-        !self.all_reserves().is_empty()
-    }
-
-    /// Whether a process comes before the policy.
-    pub(super) fn has_left(&self, resolved: &Resolved) -> bool {
-        self.reserve(resolved).is_some_and(CoarseReserve::has_left)
-    }
-
-    /// Whether its reserve throttles a process.
-    pub(super) fn is_used_up(&self, resolved: &Resolved) -> bool {
-        self.reserve(resolved)
-            .is_some_and(CoarseReserve::is_exhausted)
-    }
-
-    /// Charges what a process used. What it got by the policy is not charged to a soft reserve.
-    pub(super) fn spend_reserve(&mut self, resolved: &Resolved, used: Ns, came_first: bool) {
-        let at = resolved.reserve.map(usize::from);
-        let all = self.reserves.as_mut().map(Bounded::all_mut);
-        let Some(one) = all.zip(at).and_then(|(all, at)| all.get_mut(at)) else {
-            return;
-        };
-        if came_first || one.terms.is_some_and(|terms| terms.hard) {
-            one.used = one.used.saturating_add(used);
-            one.spent.used = one.spent.used.saturating_add(used);
-        }
-        one.spent.allowed |= came_first;
-    }
-
-    /// Books what was spent, and decides whose processes come first.
-    pub(super) fn settle_reserves(&mut self, now: Ns, span: Ns, next: Ns) {
-        for one in self.reserves.iter_mut().flat_map(Bounded::all_mut) {
-            let spent = core::mem::take(&mut one.spent);
-            if let Some(terms) = one.terms {
-                one.budget.settle(terms.rate, now, span, next, &spent);
-            }
-        }
-    }
-
-    /// Starts all budgets anew.
-    pub(super) fn suspend_reserves(&mut self) {
-        for one in self.reserves.iter_mut().flat_map(Bounded::all_mut) {
-            one.budget.restart();
-            one.spent = Spent::default();
-        }
-    }
-
-    fn all_reserves(&self) -> &[CoarseReserve] {
-        self.reserves.as_ref().map(Bounded::all).unwrap_or_default()
-    }
-
-    fn reserve(&self, resolved: &Resolved) -> Option<&CoarseReserve> {
-        self.all_reserves().get(usize::from(resolved.reserve?))
     }
 }

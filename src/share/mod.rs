@@ -21,7 +21,7 @@
 //! | `settings` | the table of what has been set, and what holds for a process |
 //! | `lowering` | what users set for their own processes |
 //! | `budget` | how a hard limit is kept |
-//! | `coarse` | reserves while submissions are not decided on |
+//! | `coarse`, `reserving` | reserves while submissions are not decided on |
 //! | `member` | processes, groups and what they got |
 //! | `shares` | the tables of both: joining, leaving, forming groups anew |
 //! | `rows` | how many rows of these tables one user may have |
@@ -46,6 +46,7 @@ mod member;
 mod remembered;
 #[cfg(any(test, loga_kunit))]
 mod remembered_tests;
+mod reserving;
 mod rows;
 mod scanning;
 mod setting;
