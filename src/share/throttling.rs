@@ -88,9 +88,7 @@ impl<S: Storage> Shares<S> {
             at = member.next_awake();
             let group = groups.get(member.group);
             let state = group.and_then(|group| states.get(group.state_index));
-            let by = if !period.enforce {
-                None
-            } else if member.comes_first {
+            let by = if !period.enforce || member.comes_first {
                 None
             } else if settings.exhausted(&member.resolved) || settings.is_used_up(&member.resolved)
             {
