@@ -359,7 +359,7 @@ fn dispatcher_beside_another_scheduler_is_refused() {
     assert!(refused.contains("want a policy of LoGA"), "{refused}");
     let refused = self::refused("name = \"prio\"", "name = \"maxmin\"\ndispatch = \"fifo\"");
     assert!(
-        refused.contains("unknown dispatch \"fifo\", want one of"),
+        refused.contains("\"fifo\": unknown dispatch, want one of"),
         "{refused}"
     );
 }

@@ -2,8 +2,10 @@
 
 //! Clients that share a processor, against figures worked out by hand.
 
+#[path = "common/paper.rs"]
+mod paper;
+
 use loga_eval::run::run;
-use loga_eval::scenario::parse;
 
 /// Kernels that two clients with calls of 400 us on a processor and 600 us on the GPU complete in
 /// 600 ms.
@@ -12,7 +14,7 @@ fn kernels(policy: &str, cpus: &str, clients: [&str; 2]) -> [u64; 2] {
     let clients = clients.map(|more| format!("[[client]]\n{more}\n{phase}"));
     let clients = clients.concat();
     let text = format!("length_ms = 600\n[policy]\n{policy}\n{cpus}\n{clients}");
-    let scenario = parse("x.toml", &text, &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let scenario = paper::scenario(&text);
     let outcome = run(&scenario, 1, &mut None).unwrap_or_else(|error| panic!("{error}\n{text}"));
     let clients = &outcome.gpus[0].clients;
     [0, 1].map(|at: usize| clients[at].compute.commands)

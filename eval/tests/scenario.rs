@@ -2,8 +2,9 @@
 
 //! What a scenario file may say, and what is said about one that makes no sense.
 
+use loga::knobs::{Config, Scale};
 use loga::units::Ns;
-use loga_eval::scenario::{parse, read, read_streams, Profile, Scenario, Span};
+use loga_eval::scenario::{parse, read, read_streams, Kind, Profile, Scenario, Span};
 use std::path::Path;
 
 const GOOD: &str = r#"length_ms = 100
@@ -39,6 +40,30 @@ fn good(changes: &[&str]) -> Result<Scenario, String> {
 }
 
 #[test]
+fn policy_that_a_file_does_not_describe_is_that_of_the_module() {
+    let text = GOOD.replacen("[policy]\nname = \"event\"\n", "", 1);
+    let policy = parse("x.toml", &text, &[]).unwrap().policy;
+    let module = Config::default();
+    assert_eq!(policy.kind, Kind::Loga(module.policy));
+    assert_eq!(
+        (policy.poll_ms, policy.ratio, policy.randomize),
+        (module.poll_ms, module.ratio, module.randomize)
+    );
+    assert_eq!(
+        (policy.scale, policy.accounting, policy.poll_always),
+        (module.scale, module.accounting, module.poll_always)
+    );
+    // A scenario shows what decisions do.
+    assert!(policy.enforce && !module.enforce);
+    let named = good(&["policy.accounting=auto", "policy.scale=channels"]);
+    let named = named.unwrap().policy;
+    assert_eq!(
+        (named.accounting, named.scale),
+        (None, Some(Scale::Channels))
+    );
+}
+
+#[test]
 fn good_scenario_is_read_as_it_is_written() {
     let scenario = good(&[]).unwrap();
     assert_eq!(scenario.length, Ns::from_ms(100));
@@ -54,8 +79,8 @@ fn good_scenario_is_read_as_it_is_written() {
 /// What, instead of what, the line (and column) of the file, and what is said.
 const REFUSED: &str = r#"
 count = 3 | cuont = 3 | 10 | unknown field `cuont`
-"event" | "event"\naccounting = "sprase" | 4:14 | unknown accounting "sprase", want one of burst, sparse
-"event" | "event"\nscale = "clients" | 4:9 | unknown scale "clients", want one of active, channels
+"event" | "event"\naccounting = "sprase" | 4:14 | unknown accounting, want one of auto, burst, sparse
+"event" | "event"\nscale = "clients" | 4:9 | unknown scale, want one of auto, active, channels
 count = 3 | away_ms = [20, 10] | 10:11 | away_ms ends before it begins, want [from, to]
 count = 3 | limit_pct = 101 | 10:13 | limit_pct = 101 is out of range, want 1 to 100
 count = 3 | fill_pct = 0 | 10:12 | fill_pct = 0 is out of range, want 1 to 100

@@ -4,6 +4,8 @@
 
 #[path = "simulate/baselines.rs"]
 mod baselines;
+#[path = "common/paper.rs"]
+mod paper;
 
 use loga::engine::Config;
 use loga::policies::PolicyKind;
@@ -14,19 +16,18 @@ use loga_eval::outcome::Outcome;
 use loga_eval::reference;
 use loga_eval::report::{self, Gpu};
 use loga_eval::run::run;
-use loga_eval::scenario::parse;
 
 /// Nothing costs anything.
 const FREE: &str = "[costs]\nread_us = 0\nrevoke_us = 0\nfault_us = 0\nwakeup_us = 0\n";
 
 fn outcome(text: &str) -> Outcome {
-    let scenario = parse("x.toml", text, &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let scenario = paper::scenario(text);
     run(&scenario, 1, &mut None).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
 /// The figures of the first GPU.
 fn gpu(text: &str) -> Gpu {
-    let scenario = parse("x.toml", text, &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let scenario = paper::scenario(text);
     let outcomes = [outcome(text)];
     let mut report = report::report("x.toml", &scenario, &outcomes);
     report.runs.remove(0).gpus.remove(0)
@@ -329,7 +330,7 @@ fn same_seed_gives_the_same_bytes_and_another_does_not() {
             "kernel_us = { normal = [100, 20] }\ncpu_us = { uniform = [0, 50] }"
         ),
     );
-    let scenario = parse("x.toml", &text, &[]).unwrap();
+    let scenario = paper::scenario(&text);
     let json = |seed| {
         let outcomes = [run(&scenario, seed, &mut None).unwrap()];
         serde_json::to_string(&report::report("x.toml", &scenario, &outcomes)).unwrap()

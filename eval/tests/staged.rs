@@ -2,9 +2,11 @@
 
 //! Policies that work in stages, and those with waits as input, in the simulator.
 
+#[path = "common/paper.rs"]
+mod paper;
+
 use loga_eval::report::{self, Gpu};
 use loga_eval::run::run;
-use loga_eval::scenario::parse;
 
 /// Nothing costs anything.
 const FREE: &str =
@@ -24,7 +26,7 @@ const DEMO_LIGHT: &str = "[[client]]\nname = \"light\"\ncount = 3\n[[client.phas
 /// The figures of the first GPU under a policy.
 fn gpu(policy: &str, length_ms: u32, rest: &str) -> Gpu {
     let text = format!("length_ms = {length_ms}\n[policy]\n{policy}\n{rest}");
-    let scenario = parse("x.toml", &text, &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let scenario = paper::scenario(&text);
     let outcome = run(&scenario, 1, &mut None).unwrap_or_else(|error| panic!("{error}\n{text}"));
     let mut report = report::report("x.toml", &scenario, &[outcome]);
     report.runs.remove(0).gpus.remove(0)

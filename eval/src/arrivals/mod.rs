@@ -45,7 +45,7 @@ pub fn run(
     rule: Rule,
     seed: u64,
 ) -> Result<Vec<Placed>, Error> {
-    let none = Policy::of(Kind::Hardware);
+    let none = Policy::paper(Kind::Hardware);
     run_under(places, arrivals, rule, &none, seed)
 }
 

@@ -323,7 +323,7 @@ fn hogs(weights: [u32; 2]) -> Vec<Arrival> {
 fn scheduler_on_the_gpu_gives_the_heavier_program_more_and_it_ends_first() {
     let (place, rule) = (places(&[100]), Rule::of(Placement::Gmin));
     let under = |kind, weights| {
-        let policy = Policy::of(kind);
+        let policy = Policy::paper(kind);
         let ended = run_under(&place, &hogs(weights), rule, &policy, 1).unwrap();
         // CAST: times in a run are exact in a double.
         [0, 1].map(|at: usize| ended[at].completion as f64 / 1e6)
@@ -341,7 +341,7 @@ fn scheduler_on_the_gpu_gives_the_heavier_program_more_and_it_ends_first() {
 fn longest_time_held_is_that_of_a_turn_of_the_other() {
     let (place, rule) = (places(&[100]), Rule::of(Placement::Gmin));
     let held = |kind| {
-        let ended = run_under(&place, &hogs([100, 100]), rule, &Policy::of(kind), 1).unwrap();
+        let ended = run_under(&place, &hogs([100, 100]), rule, &Policy::paper(kind), 1).unwrap();
         // CAST: times in a run are exact in a double.
         ended.iter().map(|one| one.held).max().unwrap() as f64 / 1e6
     };
@@ -363,7 +363,7 @@ fn what_a_program_used_is_of_the_time_for_which_it_was_not_held() {
         1,
     );
     let mut pool = Pool::new(asked, |_, clients| {
-        let policy = Policy::of(Kind::Exclusive);
+        let policy = Policy::paper(Kind::Exclusive);
         Ok(Exclusive::new(clients, &policy, 0))
     })
     .unwrap();

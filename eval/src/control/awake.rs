@@ -243,7 +243,7 @@ mod tests {
         };
         let scenario = Scenario::new(Ns::from_ms(5_000), Costs::default());
         let scenario = Scenario {
-            policy: Policy::of(kind),
+            policy: Policy::paper(kind),
             gpus: vec![Gpu {
                 packed: true,
                 ..scenario.gpus[0]

@@ -232,7 +232,7 @@ mod tests {
 
     fn run(kind: Kind, clients: Vec<Client>) -> GpuOutcome {
         let scenario = Scenario {
-            policy: Policy::of(kind),
+            policy: Policy::paper(kind),
             clients,
             ..Scenario::new(Ns::from_ms(20_000), Costs::default())
         };
@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn call_through_the_ring_delays_each_kernel_that_is_waited_for() {
         let rounds = |call_us: u64| {
-            let mut policy = Policy::of(Kind::GvimRr);
+            let mut policy = Policy::paper(Kind::GvimRr);
             policy.call = crate::scenario::Micros(Ns::from_us(call_us));
             let scenario = Scenario {
                 policy,

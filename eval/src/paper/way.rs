@@ -8,7 +8,7 @@ use loga::policies::PolicyKind;
 /// Cost of the scan of a channel for NEON, in us: it reads a word of memory, not registers.
 pub(super) const NEON_SCAN_US: f64 = 0.1;
 /// LoGA as in the paper.
-pub(super) const EVENT: Policy = Policy::of(Kind::Loga(PolicyKind::Event));
+pub(super) const EVENT: Policy = Policy::paper(Kind::Loga(PolicyKind::Event));
 /// It accounts all the time.
 pub(super) const WATCHES: Policy = Policy {
     enforce: false,
@@ -29,7 +29,7 @@ pub(super) struct Way {
 
 impl Way {
     /// No scheduler and no accounting.
-    pub(super) const NONE: Self = Self::new("none", Policy::of(Kind::Hardware));
+    pub(super) const NONE: Self = Self::new("none", Policy::paper(Kind::Hardware));
     /// LoGA accounts.
     pub(super) const EVENT_ACCOUNTS: Self = Self::new(
         "event",
@@ -56,7 +56,7 @@ impl Way {
             "sampling",
             Policy {
                 trap: true,
-                ..Policy::of(Kind::Loga(PolicyKind::Sampling))
+                ..Policy::paper(Kind::Loga(PolicyKind::Sampling))
             },
         )
     };
@@ -78,6 +78,6 @@ impl Way {
 
     /// LoGA with this policy.
     pub(super) const fn loga(policy: PolicyKind) -> Self {
-        Self::new(policy.name(), Policy::of(Kind::Loga(policy)))
+        Self::new(policy.name(), Policy::paper(Kind::Loga(policy)))
     }
 }

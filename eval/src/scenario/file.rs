@@ -7,9 +7,8 @@ use super::kind::Kind;
 use super::time::{Micros, Millis, Span};
 use loga::account::Accounting;
 use loga::knobs::{Knob, Scale};
-use loga::policies::dispatch::{self, DispatcherKind};
-use loga::policies::PolicyKind;
-use loga::units::Ns;
+use loga::names::Value;
+use loga::policies::dispatch::DispatcherKind;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use toml::Spanned;
@@ -69,10 +68,10 @@ pub struct Policy {
     pub randomize: bool,
     /// What phases grow with.
     #[serde(deserialize_with = "scale")]
-    pub scale: Scale,
+    pub scale: Option<Scale>,
     /// How GPU time is accounted.
     #[serde(deserialize_with = "accounting")]
-    pub accounting: Accounting,
+    pub accounting: Option<Accounting>,
     /// Whether there are no non-polling phases.
     pub poll_always: bool,
     /// Whether submissions are trapped while `sampling` watches a client.
@@ -134,64 +133,20 @@ pub struct Policy {
     pub off_when_alone: bool,
 }
 
-impl Policy {
-    /// A scheduler, with the parameters of a file that gives none.
-    pub const fn of(kind: Kind) -> Self {
-        Self {
-            kind,
-            dispatch: None,
-            enforce: true,
-            by: Between::Client,
-            poll_ms: 1,
-            ratio: 5,
-            randomize: false,
-            scale: Scale::Channels,
-            accounting: Accounting::Burst,
-            poll_always: false,
-            trap: false,
-            throttled_spins: false,
-            cpu_boost: 1,
-            submit: Micros(Ns::from_us(3)),
-            interrupt: Micros(Ns::from_us(5)),
-            decide: Micros(Ns::from_us(8)),
-            enter: Micros(Ns::from_us(11)),
-            grant: Micros(Ns::from_us(20)),
-            close: Micros(Ns::from_us(13)),
-            rouse: Micros(Ns::from_us(8)),
-            look: Micros(Ns::from_us(10)),
-            tick: Micros(Ns::ZERO),
-            linger: Micros(Ns::ZERO),
-            linger_adapts: false,
-            quantum: Millis(Ns::from_ms(30_000)),
-            turn: None,
-            call: Micros(Ns::ZERO),
-            idle_release: Millis(Ns::from_ms(5_000)),
-            sample: Millis(Ns::from_ms(120)),
-            off_when_alone: true,
-        }
-    }
-}
-
-impl Default for Policy {
-    fn default() -> Self {
-        Self::of(Kind::Loga(PolicyKind::Event))
-    }
-}
-
 fn kind<'de, D: Deserializer<'de>>(from: D) -> Result<Kind, D::Error> {
     Kind::by_name(&String::deserialize(from)?).map_err(D::Error::custom)
 }
 
 fn dispatch<'de, D: Deserializer<'de>>(from: D) -> Result<Option<DispatcherKind>, D::Error> {
-    named(from, "dispatch", dispatch::NAMES, dispatch::by_name).map(Some)
+    word(from, "dispatch")
 }
 
-fn scale<'de, D: Deserializer<'de>>(from: D) -> Result<Scale, D::Error> {
-    named(from, "scale", Scale::NAMES, Scale::by_name)
+fn scale<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Scale>, D::Error> {
+    word(from, "scale")
 }
 
-fn accounting<'de, D: Deserializer<'de>>(from: D) -> Result<Accounting, D::Error> {
-    named(from, "accounting", Accounting::NAMES, Accounting::by_name)
+fn accounting<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Accounting>, D::Error> {
+    word(from, "accounting")
 }
 
 fn poll_ms<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
@@ -211,18 +166,14 @@ fn cpu_boost<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
     Err(D::Error::custom(reason))
 }
 
-/// What a name stands for, one of `names`.
-fn named<'de, D: Deserializer<'de>, T, E>(
-    from: D,
-    key: &str,
-    names: &[&str],
-    by_name: fn(&str) -> Result<T, E>,
-) -> Result<T, D::Error> {
-    let name = String::deserialize(from)?;
-    by_name(&name).map_err(|_| {
-        let names = names.join(", ");
-        D::Error::custom(format!("unknown {key} {name:?}, want one of {names}"))
-    })
+/// What a word stands for as the value of a knob.
+fn word<'de, D: Deserializer<'de>, T: Value>(from: D, knob: &str) -> Result<T, D::Error> {
+    let word = String::deserialize(from)?;
+    let number = Knob::find(knob).map(|(_, knob)| knob.parse(&word));
+    let explain = |error| D::Error::custom(format!("{word:?}: {error}"));
+    let number = number.unwrap_or(Ok(0)).map_err(explain)?;
+    let unknown = || D::Error::custom(format!("unknown {knob} {word:?}"));
+    T::of(number).ok_or_else(unknown)
 }
 
 /// The number of a knob.

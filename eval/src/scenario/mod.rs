@@ -7,6 +7,7 @@
 
 mod check;
 mod costs;
+mod defaults;
 mod engaged;
 mod file;
 mod kind;

@@ -147,13 +147,13 @@ impl Display for Error {
 impl std::error::Error for Error {}
 
 impl Scenario {
-    /// A scenario with one GPU and without clients, and what a file means that says no more.
+    /// A scenario with one GPU and without clients, under the rule and the phases of the paper.
     pub fn new(length: Ns, costs: Costs) -> Self {
         Self {
             length,
             seeds: 1,
             until: None,
-            policy: Policy::of(Kind::Loga(PolicyKind::Event)),
+            policy: Policy::paper(Kind::Loga(PolicyKind::Event)),
             costs,
             gpus: vec![Gpu {
                 switch: costs.switch.0,

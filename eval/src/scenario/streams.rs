@@ -116,7 +116,7 @@ pub fn read_streams(path: &Path) -> Result<Streams, Error> {
     let source = Text { name, text };
     let file: File = source.read()?;
     let nodes = nodes(&source, &file)?;
-    let policy = file.policy.unwrap_or(Policy::of(Kind::Hardware));
+    let policy = file.policy.unwrap_or(Policy::paper(Kind::Hardware));
     let places = places(&source, &file, &nodes)?;
     if places.iter().any(|place| place.packed) && !policy.kind.is_baseline() {
         return Err(source.error(file.gpus.span(), policy.kind.on_packed()));

@@ -104,7 +104,7 @@ fn run(kind: Kind, kernel_us: u64, times: u32, length: Length) -> Result<Got, Er
     };
     let policy = match kind {
         Kind::Loga(kind) => as_loaded(kind),
-        kind => Policy::of(kind),
+        kind => Policy::paper(kind),
     };
     let trial = Trial::new(policy, GUESTS.map(guest).into(), Vec::new(), length)?;
     let rates = GUESTS.map(|(name, _)| trial.kernels(name));
@@ -264,14 +264,14 @@ impl Program {
 fn calls(length: Length) -> Lines {
     let mut lines = Vec::new();
     for program in &PROGRAMS {
-        let native = program.round_ms(Policy::of(Kind::Hardware), length)?;
+        let native = program.round_ms(Policy::paper(Kind::Hardware), length)?;
         let longer = |policy| {
             let round = program.round_ms(policy, length)?;
             Ok::<_, Error>(100.0 * (round / native - 1.0))
         };
         let guest = Policy {
             call: Micros(Ns::from_us(CALL_US)),
-            ..Policy::of(Kind::GvimRr)
+            ..Policy::paper(Kind::GvimRr)
         };
         let what = |what: &str| format!("{}: {what}", program.name);
         // CAST: a small number.

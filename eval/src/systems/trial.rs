@@ -6,9 +6,7 @@ use super::figure::Length;
 use crate::outcome::{ClientOutcome, Error, GpuOutcome};
 use crate::run::{run_gpu, run_together};
 use crate::scenario::{Client, Costs, Kind, Policy, Scenario, Shared};
-use loga::account::Accounting;
 use loga::engaged::Terms;
-use loga::engine::Scale;
 use loga::policies::dispatch::DispatcherKind;
 use loga::policies::PolicyKind;
 use loga::units::Ns;
@@ -21,7 +19,7 @@ pub(super) struct Trial {
 
 /// Without a scheduler.
 pub(super) fn hardware(clients: Vec<Client>, length: Length) -> Result<Trial, Error> {
-    Trial::new(Policy::of(Kind::Hardware), clients, Vec::new(), length)
+    Trial::new(Policy::paper(Kind::Hardware), clients, Vec::new(), length)
 }
 
 /// The highest priority first.
@@ -35,18 +33,13 @@ pub(super) fn sharing(
     reserves: Vec<Terms>,
     length: Length,
 ) -> Result<Trial, Error> {
-    let policy = Policy::of(Kind::Engaged(DispatcherKind::Prio));
+    let policy = Policy::paper(Kind::Engaged(DispatcherKind::Prio));
     Trial::new(policy, clients, reserves, length)
 }
 
 /// A policy of the kernel with the module's own settings.
-pub(super) const fn as_loaded(kind: PolicyKind) -> Policy {
-    Policy {
-        accounting: Accounting::Sparse,
-        scale: Scale::Active,
-        randomize: true,
-        ..Policy::of(Kind::Loga(kind))
-    }
+pub(super) fn as_loaded(kind: PolicyKind) -> Policy {
+    Policy::of(Kind::Loga(kind))
 }
 
 impl Trial {

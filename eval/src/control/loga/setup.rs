@@ -49,12 +49,12 @@ impl Loga {
         };
         let config = Config {
             poll_ms: settings.poll_ms,
-            scale: Some(settings.scale),
+            scale: settings.scale,
             // The simulator supplies all inputs.
             inputs: Inputs::Cpu,
             ratio: settings.ratio,
             randomize: settings.randomize,
-            accounting: Some(settings.accounting),
+            accounting: settings.accounting,
             enforce: settings.enforce || scans.evened,
             policy,
             poll_always: settings.poll_always,

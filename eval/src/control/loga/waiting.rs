@@ -122,6 +122,7 @@ mod tests {
     #[test]
     fn time_waited_is_that_in_which_another_ran() {
         let text = "length_ms = 100\n[policy]\nname = \"maxmin\"\n\
+            randomize = false\nscale = \"channels\"\naccounting = \"burst\"\n\
             [[client]]\nname = \"a\"\n[[client.phase]]\nkernel_us = 300\n\
             [[client]]\nname = \"b\"\n[[client.phase]]\nkernel_us = 100\n\
             [[client]]\nname = \"sleeper\"\n[[client.phase]]\ncpu_us = 1000000\nkernel_us = 1\n";

@@ -104,5 +104,5 @@ fn pair(policy: Policy, clients: [Client; 2], one_cpu: bool, length: Length) -> 
 
 /// A policy of LoGA.
 const fn loga(kind: PolicyKind) -> Policy {
-    Policy::of(Kind::Loga(kind))
+    Policy::paper(Kind::Loga(kind))
 }

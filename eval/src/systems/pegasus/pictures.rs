@@ -112,7 +112,7 @@ pub(super) fn pictures(length: Length) -> Lines {
         throttled_spins: true,
         ..loga(kind)
     };
-    let none = under(Policy::of(Kind::Hardware), length)?;
+    let none = under(Policy::paper(Kind::Hardware), length)?;
     let mut lines = Vec::from(report("no scheduler", "-", &none));
     for (what, paper, kind) in [
         (

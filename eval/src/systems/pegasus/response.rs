@@ -45,9 +45,9 @@ pub(super) fn short_calls(length: Length) -> Lines {
     };
     let lingers = |linger| Policy {
         linger: Micros(linger),
-        ..Policy::of(Kind::Engaged(DispatcherKind::Prio))
+        ..Policy::paper(Kind::Engaged(DispatcherKind::Prio))
     };
-    let [none, ..] = within(Policy::of(Kind::Hardware), Mode::Prt)?;
+    let [none, ..] = within(Policy::paper(Kind::Hardware), Mode::Prt)?;
     let [turns, _, longest] = within(loga(PolicyKind::Credit), Mode::Prt)?;
     let [prio, of_long, _] = within(lingers(Ns::ZERO), Mode::Prt)?;
     let [shield, left, _] = within(lingers(Ns::from_us(200)), Mode::Protected)?;
@@ -98,7 +98,7 @@ pub(super) fn variable(length: Length) -> Lines {
         let trial = Trial::of(pair(policy, clients, true, length), length)?;
         Ok::<_, Error>(1000.0 * 2.0 / (trial.fps("first") + trial.fps("second")))
     };
-    let none = mean(Policy::of(Kind::Hardware))?;
+    let none = mean(Policy::paper(Kind::Hardware))?;
     let mut lines = vec![Line::new(
         "mean time of a job, no scheduler",
         "-",

@@ -64,7 +64,7 @@ pub(super) fn targets(length: Length) -> Lines {
     let mut least_of_none = f64::INFINITY;
     for guests in &PAIRS {
         let all = |client: fn(&Guest) -> Client| guests.each_ref().map(client);
-        let none = Policy::of(Kind::Hardware);
+        let none = Policy::paper(Kind::Hardware);
         let none = parts(none, all(|one| queued(one.name)), length)?;
         let by_credits = all(|one| with(queued(one.name), one.credits, None));
         let credits = parts(loga(PolicyKind::Credit), by_credits, length)?;

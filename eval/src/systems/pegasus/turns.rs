@@ -29,7 +29,7 @@ fn lost_pct(part: f64, whole: f64) -> f64 {
 
 /// Figure 3c.
 pub(super) fn cost(length: Length) -> Lines {
-    let hardware = Policy::of(Kind::Hardware);
+    let hardware = Policy::paper(Kind::Hardware);
     let blocking = || NAMES.map(|name| calls(name, Wait::Block));
     let deep = || NAMES.map(queued);
     let none = rate(hardware, blocking(), false, length)?;
@@ -79,12 +79,12 @@ pub(super) fn together(length: Length) -> Lines {
         cpu_boost: BOOST,
         ..policy
     };
-    let hardware = Policy::of(Kind::Hardware);
+    let hardware = Policy::paper(Kind::Hardware);
     // Turns of a tick, which an idle holder keeps.
     let kept = Policy {
         quantum: Millis(TICK),
         idle_release: Millis(TICK),
-        ..Policy::of(Kind::Exclusive)
+        ..Policy::paper(Kind::Exclusive)
     };
     let none = with(hardware, Wait::Spin)?;
     let turns = with(as_guest(kept), Wait::Spin)?;

@@ -29,7 +29,7 @@ fn idle(clients: u64, packed: bool, length: Length) -> Result<f64, Error> {
     };
     let scenario = Scenario::new(LONGEST, Costs::default());
     let scenario = Scenario {
-        policy: Policy::of(Kind::Hardware),
+        policy: Policy::paper(Kind::Hardware),
         gpus: vec![Gpu {
             packed,
             ..scenario.gpus[0]

@@ -112,8 +112,8 @@ fn ways() -> Vec<Way> {
         ..Rule::of(Placement::Gwtmin).into()
     };
     let [maxmin, las] = [PolicyKind::MaxMin, PolicyKind::Las].map(as_loaded);
-    let in_turn = [Policy::of(Kind::Hardware), maxmin, las].map(under);
-    let packed = PACKED.map(|(_, kind)| under(Policy::of(kind)));
+    let in_turn = [Policy::paper(Kind::Hardware), maxmin, las].map(under);
+    let packed = PACKED.map(|(_, kind)| under(Policy::paper(kind)));
     in_turn.into_iter().chain(Way::packed(&packed)).collect()
 }
 

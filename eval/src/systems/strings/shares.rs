@@ -104,7 +104,7 @@ fn endless(app: App) -> Client {
 fn policy(kind: Kind) -> Policy {
     match kind {
         Kind::Loga(kind) => as_loaded(kind),
-        kind => Policy::of(kind),
+        kind => Policy::paper(kind),
     }
 }
 

@@ -50,7 +50,7 @@ impl From<Rule> for Way {
     fn from(rule: Rule) -> Self {
         Self {
             rule,
-            policy: Policy::of(Kind::Hardware),
+            policy: Policy::paper(Kind::Hardware),
             packed: None,
         }
     }

@@ -76,7 +76,7 @@ pub(super) fn overhead(length: Length) -> Lines {
         let policy = Policy {
             linger: Micros(linger),
             linger_adapts: adapts,
-            ..Policy::of(Kind::Engaged(DispatcherKind::Prio))
+            ..Policy::paper(Kind::Engaged(DispatcherKind::Prio))
         };
         Trial::new(policy, clients.collect(), Vec::new(), length)
     };
@@ -176,7 +176,7 @@ pub(super) fn tick(length: Length) -> Lines {
         let kernels = |tick: Ns| -> Result<f64, Error> {
             let policy = Policy {
                 tick: Micros(tick),
-                ..Policy::of(Kind::Engaged(DispatcherKind::Prio))
+                ..Policy::paper(Kind::Engaged(DispatcherKind::Prio))
             };
             let client = of(Prio::NORMAL, Mode::Prt, waited_for(us));
             let trial = Trial::new(policy, vec![client], Vec::new(), length)?;

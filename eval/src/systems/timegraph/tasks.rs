@@ -168,7 +168,7 @@ impl Set {
     /// Simulates it.
     fn judge(&self, seed: u64, seconds: u64, judged: &mut Judged) -> Result<(), Error> {
         let scenario = Scenario {
-            policy: Policy::of(Kind::Engaged(DispatcherKind::Edf)),
+            policy: Policy::paper(Kind::Engaged(DispatcherKind::Edf)),
             clients: self.clients.clone(),
             ..Scenario::new(Ns::from_ms(seconds * 1000), Costs::default())
         };
