@@ -80,9 +80,9 @@ pub enum Command {
     /// It counts while submissions are decided on: `loga policy set --dispatch prio` or `edf`.
     /// Without, and with `--enforce on`, only a reserve counts, as a part of the GPU in whole polling
     /// periods; its period has to be four of them at least. What is set replaces what was set before
-    /// for the same subject; a process follows what is set for
-    /// it, else for the nearest cgroup around it, else for its user, and all clients that follow one
-    /// share its reserve. A promise that cannot be kept beside the others is refused. For root.
+    /// for the same subject; a process follows what is set for it, else for the nearest cgroup around
+    /// it, else for its user, and all clients that follow one share its reserve. A promise that cannot
+    /// be kept beside the others is refused. For root.
     Reserve(Reserve),
     /// Check a file of reserves and priorities, and set what it says
     ///
