@@ -7,12 +7,12 @@ use crate::costs;
 use crate::figure::Findings;
 use crate::load::Pattern;
 use crate::scenarios::{slow_down, HOG};
-use crate::stage::{Stage, FINE};
+use crate::stage::{Stage, LAZY};
 use crate::window::Window;
 use std::ops::RangeInclusive;
 
 /// The module's own settings, with this policy.
-const LOGA: &str = "policy=credit enforce=1";
+const LOGA: &str = "policy=credit enforce=1 accounting=sparse randomize=1";
 /// Calls of the stand-in for BlackScholes: 600 us on the GPU, and 400 us without it.
 const CALLS: Pattern = Pattern::new(600, 400);
 /// Most that a client loses that is alone, in percent.
@@ -36,7 +36,7 @@ pub(crate) fn alone(findings: &mut Findings) -> Result<(), String> {
 /// What many clients cost.
 pub(crate) fn crowd(findings: &mut Findings) -> Result<(), String> {
     for clients in [2, CLIENTS] {
-        let _stage = Stage::measured(FINE, LOGA)?;
+        let _stage = Stage::measured(LAZY, LOGA)?;
         let window = Window::of(&vec![CALLS; clients], 5.0)?;
         let name = format!("{clients} clients");
         let of_one = 100.0 * window.threads_ms / window.length_ms();
