@@ -75,8 +75,9 @@ impl<C: Control> Together<C> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::control::exclusive::Exclusive;
     use crate::control::hardware::Hardware;
-    use crate::scenario::{Costs, Phase, Scenario, Span, Wait};
+    use crate::scenario::{Costs, Kind, Millis, Phase, Policy, Scenario, Span, Wait};
     use crate::world::Host;
 
     const SLICE: Ns = Ns::from_us(3_000);
@@ -93,16 +94,27 @@ mod tests {
 
     /// Rounds of each client, by world.
     fn rounds(clients: &[Vec<Client>]) -> Vec<Vec<u64>> {
+        rounds_under(clients, |_| Hardware)
+    }
+
+    /// The same under this scheduler.
+    fn rounds_under<C: Control>(
+        clients: &[Vec<Client>],
+        control: impl Fn(&[&Client]) -> C,
+    ) -> Vec<Vec<u64>> {
         let scenario = Scenario::new(Ns::ZERO, Costs::default());
         let clients: Vec<Vec<&Client>> = clients.iter().map(|all| all.iter().collect()).collect();
         let world = |clients: &Vec<&Client>| {
-            let host = Host::of(&scenario.gpus[0]);
-            World::new(&host, clients, None, 5_000, 1, Hardware)
+            let host = Host {
+                throttled_spins: true,
+                ..Host::of(&scenario.gpus[0])
+            };
+            World::new(&host, clients, None, 5_000, 1, control(clients))
         };
         let worlds = clients.iter().map(world).collect();
         let mut together = Together::new(worlds, &clients, &[SLICE; 2]);
         assert!(!together.run(END));
-        let got = |world: &World<Hardware>| {
+        let got = |world: &World<C>| {
             let got = world.got();
             got.iter().map(|one| one.rounds.count).collect()
         };
@@ -138,5 +150,20 @@ mod tests {
         let both = rounds(&[vec![one.clone()], vec![other.clone()]]);
         let alone = [rounds(&[vec![one]]), rounds(&[vec![other]])];
         assert_eq!(both, alone.map(|of| of[0].clone()));
+    }
+
+    #[test]
+    fn two_pairs_that_spin_for_their_turns_each_run_as_if_apart() {
+        let policy = Policy {
+            quantum: Millis(Ns::from_ms(30)),
+            idle_release: Millis(Ns::from_ms(30)),
+            cpu_boost: 100,
+            ..Policy::of(Kind::Exclusive)
+        };
+        let turns = |clients: &[&Client]| Exclusive::new(clients, &policy, 5_000);
+        let pair = |cpu| vec![client(Some(cpu), Wait::Spin), client(Some(cpu), Wait::Spin)];
+        let both = rounds_under(&[pair(0), pair(1)], turns);
+        let alone = [0, 1].map(|cpu| rounds_under(&[pair(cpu)], turns).remove(0));
+        assert_eq!(both, alone);
     }
 }

@@ -67,12 +67,13 @@ module! {
 }
 
 /// Numbers of clients, and of active ones among them.
-const CROWDS: [(u32, u32); 6] = [
+const CROWDS: [(u32, u32); 7] = [
     (1000, 1000),
     (1000, 100),
     (1000, 10),
     (1000, 1),
     (100, 10),
+    (32, 32),
     (10, 10),
 ];
 /// Channels of a client, of which it uses the first. For a thousand clients there are more than

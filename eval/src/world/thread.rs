@@ -7,12 +7,9 @@ use super::{Control, World};
 use crate::scenario::Wait;
 
 impl<C: Control> World<C> {
-    /// Does what is due at this time, beginning with threads that another world let go on.
+    /// Does what is due at this time.
     pub(crate) fn do_due(&mut self, now: u64) {
         self.machine.board.now = now.max(self.machine.board.now);
-        while let Some(client) = self.machine.cpus.resumed() {
-            self.run_thread(client);
-        }
         if self.next().is_some_and(|next| next <= now) {
             self.due();
         }
@@ -27,8 +24,11 @@ impl<C: Control> World<C> {
         self.machine.cpus.wake(client, self.machine.board.now);
     }
 
-    /// A thread has computed, or a processor is passed on.
+    /// Another world let a thread go on, or one has computed, or a processor is passed on.
     pub(super) fn pass_cpus(&mut self, now: u64) {
+        if let Some(client) = self.machine.cpus.resumed() {
+            return self.run_thread(client);
+        }
         if let Some(client) = self.machine.cpus.computed(now) {
             return self.run_thread(client);
         }

@@ -26,6 +26,7 @@ mod costs;
 mod dispatch;
 mod figure;
 mod paper;
+mod pegasus;
 mod report;
 mod scale;
 mod scenarios;

@@ -8,7 +8,7 @@ use crate::load::Pattern;
 use crate::stage::{Stage, FINE};
 use crate::threads::{apart, control};
 use crate::window::Window;
-use crate::{accounting, costs, dispatch, scale, shares, window};
+use crate::{accounting, costs, dispatch, pegasus, scale, shares, window};
 use std::ops::RangeInclusive;
 use std::thread::sleep;
 use std::time::Duration;
@@ -33,6 +33,8 @@ pub(crate) const ALL: &[(&str, Scenario)] = &[
     ("load", load),
     ("overhead", overhead),
     ("copies", copies),
+    ("credit-crowd", pegasus::crowd),
+    ("credit-alone", pegasus::alone),
     ("decision", scale::decision),
 ];
 
@@ -47,6 +49,8 @@ const SMALL: Pattern = Pattern::new(100, 0);
 /// A client that keeps its channels open and submits next to nothing.
 const QUIET: Pattern = Pattern::new(10, 1_000_000);
 
+/// Parameters with which LoGA measures and throttles no client.
+const ACCOUNTS: &str = "policy=event";
 /// Parameters with which LoGA polls without a pause. A client on the poller's processor would
 /// preempt it, so clients are kept off that processor.
 const ALWAYS: &str = "policy=none poll_always=1";
@@ -237,27 +241,28 @@ enum Beside {
 /// Accounting only: turnaround with the module against without, and against a control
 /// with an equally busy thread in the poller's place.
 fn overhead(findings: &mut Findings) -> Result<(), String> {
-    slow_down(findings, HOG, Some(f64::MIN..=0.5))?;
-    slow_down(findings, SMALL, None)
+    slow_down(findings, HOG, ACCOUNTS, Some(f64::MIN..=0.5))?;
+    slow_down(findings, SMALL, ACCOUNTS, None)
 }
 
 /// The same for copies. Figure 6 of GViM shows their bandwidth: their size over this time.
 fn copies(findings: &mut Findings) -> Result<(), String> {
-    slow_down(findings, Pattern::copies(1000), Some(-0.5..=0.5))?;
-    slow_down(findings, Pattern::copies(100), None)
+    slow_down(findings, Pattern::copies(1000), ACCOUNTS, Some(-0.5..=0.5))?;
+    slow_down(findings, Pattern::copies(100), ACCOUNTS, None)
 }
 
-/// How much longer a load's commands take beside LoGA.
-fn slow_down(
+/// How much longer a load's commands take beside LoGA with these parameters.
+pub(crate) fn slow_down(
     findings: &mut Findings,
     load: Pattern,
+    parameters: &str,
     target: Option<RangeInclusive<f64>>,
 ) -> Result<(), String> {
     let of = if load.copies { "copies" } else { "kernels" };
     let of = format!("{of} of {} us", load.kernel_us);
     let mut measure = |beside: Beside| -> Result<f64, String> {
         let stage = match beside {
-            Beside::Loga => Stage::measured("", "policy=event")?,
+            Beside::Loga => Stage::measured("", parameters)?,
             Beside::Nothing | Beside::BusyThread => Stage::without_loga("")?,
         };
         let busy = (beside == Beside::BusyThread).then(control);
@@ -267,7 +272,7 @@ fn slow_down(
         let label = match beside {
             Beside::Nothing => "without LoGA",
             Beside::BusyThread => "without LoGA, beside a busy thread",
-            Beside::Loga => "with LoGA accounting",
+            Beside::Loga => "with LoGA",
         };
         let label = format!("{of} {label}");
         let turnaround = window.turnaround_us(0);
