@@ -31,7 +31,11 @@
 //! Deadlines: under earliest deadline first, firm servers that pass
 //! [`deadlines`](super::deadlines) meet `d`; the proof is there. It needs that postponing keeps `v`,
 //! that an arrival after a break sets `v` to its time at least, and that a debt is paid before the
-//! next start, with a whole period from then on.
+//! next start, with a whole period from then on. With a deadline `D` before the end of the period,
+//! what is promised is `d - (T - D)`, and `d` stays what the server counts with: all of the above
+//! holds for it as it is. A budget of `e' = e + k * C` that is there from `v` on has `d = v + e' * T / C`,
+//! and is due at `v + e' * T / C - (T - D)`, so `D` after `v` or later, since `e' >= C` after
+//! postponing. Long commands, debts and changed terms come to that too: each starts anew at a `v`.
 //!
 //! Two rules that look simpler are wrong. To also move `d` by `e * T / C` when it is postponed, and to
 //! let hard servers wait for the old `d`, loses a sixth for `x = 0.6 * C`. To set `e = C` on each

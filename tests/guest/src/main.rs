@@ -15,7 +15,7 @@
 //! | [`accounting`], [`sparse`], [`fading`], [`throttling`], [`attaching`], [`driver`], [`fdinfo`], [`tracing`] | the tests |
 //! | [`sharing`], [`cgroups`], [`access`], [`validation`], [`event_stream`] | tests of shares, and of the control device |
 //! | [`tools`], [`settings`], [`recording`] | tests of the `loga` command |
-//! | [`specs`], [`reserves`], [`reserve_sets`], [`protected`], [`timegraph`] | tests of priorities, modes and reserves that are set |
+//! | [`specs`], [`reserves`], [`deadlines`], [`reserve_sets`], [`protected`], [`timegraph`] | tests of priorities, modes and reserves that are set |
 //! | [`copies`] | tests of time on the copy engine |
 //! | [`claims`] | tests of claims of programs that are about to start |
 //! | [`policies`], [`attained`], [`dispatch`] | tests of each policy, and of engaged scheduling |
@@ -35,6 +35,7 @@ mod calls;
 mod cgroups;
 mod claims;
 mod copies;
+mod deadlines;
 mod demo;
 mod dispatch;
 mod driver;
@@ -172,6 +173,7 @@ fn tests() -> Vec<Test> {
         claims::TESTS,
         copies::TESTS,
         reserves::TESTS,
+        deadlines::TESTS,
         reserve_sets::TESTS,
         protected::TESTS,
         timegraph::TESTS,
