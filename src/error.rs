@@ -104,6 +104,8 @@ pub enum Error {
         /// Number of that one.
         from: u64,
     },
+    /// A deadline of a reserve that promises none.
+    NoDeadline,
     /// A request that sets nothing.
     NothingToSet,
     /// Nothing has been set for this process, user or cgroup.
@@ -186,6 +188,10 @@ impl fmt::Display for Error {
             Error::Inherited { from } => write!(
                 f,
                 "it uses pages of process {from}, which has ended, and is that client: set it for the user or cgroup"
+            ),
+            Error::NoDeadline => write!(
+                f,
+                "a deadline of a reserve that promises none: want kind cbs, not soft, with its longest submission declared, or no deadline"
             ),
             Error::NothingToSet => write!(f, "nothing to set, want a weight, limit, class, target or access"),
             Error::NotSet => write!(f, "nothing is set for it"),

@@ -3,7 +3,10 @@
 //! Properties of the calls of `/dev/loga`: whatever bytes come in, checks return a result; accepted
 //! values are in range; a refusal names what would be right.
 
-use loga::engaged::{Kind, Mode, Terms};
+#[path = "requests/promises.rs"]
+mod promises;
+
+use loga::engaged::{Mode, Terms};
 use loga::error::Error;
 use loga::knobs::{Config, Knob, KNOBS};
 use loga::policies::PolicyKind;
@@ -11,10 +14,9 @@ use loga::request::{ClaimRequest, Named};
 use loga::share::Limit;
 use loga::uapi::{
     arg_size, Call, Claim, Configure, Header, ReadTotals, Refusal, SetShare, SetSpec, Snapshot,
-    Spec, Subscribe, ACTION_CLEAR, ALL_GPUS, CLAIM_ANYWAY, MAX_KNOBS, PRIO_BY_NICE,
-    REFUSED_CHANGED, REFUSED_FULL, REFUSED_RANGE, REFUSED_RESERVED, REFUSED_UNKNOWN_SUBJECT,
-    RESERVE_CBS, RESERVE_NONE, SHARE_ACCESS, SHARE_LIMIT, SHARE_TARGET, SHARE_WEIGHT, SUBJECT_USER,
-    VERSION,
+    Spec, Subscribe, ACTION_CLEAR, ALL_GPUS, CLAIM_ANYWAY, MAX_KNOBS, REFUSED_CHANGED,
+    REFUSED_FULL, REFUSED_RANGE, REFUSED_RESERVED, REFUSED_UNKNOWN_SUBJECT, SHARE_ACCESS,
+    SHARE_LIMIT, SHARE_TARGET, SHARE_WEIGHT, SUBJECT_USER, VERSION,
 };
 use loga::units::{Ns, Weight};
 use proptest::prelude::*;
@@ -73,6 +75,7 @@ fn set_spec(words: &[u32]) -> SetSpec {
             capacity_ns: u64::from(words[10]) * 1_000,
             period_ns: u64::from(words[11]) * 1_000,
             longest_ns: u64::from(words[14] / 2) * 1_000,
+            deadline_ns: u64::from(words[19] / 2) * 1_000,
             commands: words[15],
             flags: words[16] / 2,
             lease_ms: words[17],
@@ -143,6 +146,9 @@ proptest! {
                     prop_assert!((1..=10_000).contains(&terms.commands));
                     prop_assert!(spec.mode != Mode::Protected);
                     prop_assert_eq!(terms.hard, words[16] / 2 == 0);
+                    let early = terms.deadline < terms.period;
+                    prop_assert!(terms.is_firm() || !early);
+                    prop_assert!((terms.capacity..=terms.period).contains(&terms.deadline));
                 }
             }
             Err(refusal) => prop_assert!(is_telling(refusal), "{:?}", refusal),
@@ -279,63 +285,6 @@ fn refusals_name_what_would_be_right() {
         text(&share),
         "nothing to set, want a weight, limit, class, target or access"
     );
-}
-
-#[test]
-fn promises_out_of_range_are_refused_with_what_would_be_right() {
-    let good = SetSpec {
-        spec: Spec {
-            prio: PRIO_BY_NICE,
-            kind: RESERVE_CBS,
-            capacity_ns: 2_500_000,
-            period_ns: 25_000_000,
-            commands: 1,
-            ..Spec::default()
-        },
-        ..SetSpec::default()
-    };
-    let promised = good.check().unwrap().spec.unwrap().reserve.unwrap();
-    assert_eq!(promised.kind, Kind::Cbs);
-    assert!(promised.hard && promised.longest.is_none());
-    let set = |change: fn(&mut Spec)| {
-        let mut set = good;
-        change(&mut set.spec);
-        set.check().unwrap_err().to_string()
-    };
-    for (change, said) in [
-        (
-            (|set| set.capacity_ns = 25_000_001_000) as fn(&mut Spec),
-            "capacity_us=25000001 is out of range, want 10 to 25000",
-        ),
-        (
-            |set| set.period_ns = 999_999,
-            "period_us=999 is out of range, want 1000 to 10000000",
-        ),
-        (
-            |set| set.longest_ns = 999,
-            "longest_us=0 is out of range, want 1 to 10000000",
-        ),
-        (
-            |set| set.commands = 0,
-            "commands=0 is out of range, want 1 to 10000",
-        ),
-        (|set| set.prio = 40, "prio=40 is out of range, want 0 to 39"),
-        (|set| set.mode = 3, "mode=3 is out of range, want 0 to 2"),
-        (|set| set.kind = 4, "reserve=4 is out of range, want 0 to 3"),
-        (|set| set.flags = 2, "a reserved field is not zero"),
-        (|set| set.reserved = 1, "a reserved field is not zero"),
-        (
-            |set| set.lease_ms = 86_400_001,
-            "lease_ms=86400001 is out of range, want 0 to 86400000",
-        ),
-        // Nothing is promised, but a length is given.
-        (
-            |set| set.kind = RESERVE_NONE,
-            "a reserved field is not zero",
-        ),
-    ] {
-        assert_eq!(set(change), said);
-    }
 }
 
 #[test]

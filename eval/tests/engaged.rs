@@ -70,6 +70,9 @@ fn scenario_is_read_as_it_is_written() {
     assert_eq!(scenario.reserves[0].terms.capacity.get(), 2_500_000);
     let shared = scenario.clients[2].engaged.promise;
     assert_eq!(shared, Some(Promise::Shared(0)));
+    let early = "kind = \"cbs\", longest_us = 500, deadline_us = 9000";
+    let early = parse("x.toml", &GOOD.replacen("kind = \"pe\"", early, 1), &[]).unwrap();
+    assert_eq!(early.reserves[0].terms.deadline.get(), 9_000_000);
 }
 
 #[test]
@@ -105,6 +108,16 @@ fn scenario_that_makes_no_sense_is_refused_with_its_place() {
             "kind = \"pe\"",
             "knid = \"pe\"",
             "x.toml:6:11: unknown field `knid`",
+        ),
+        (
+            "capacity_us = 2500",
+            "capacity_us = 2500, deadline_us = 5000",
+            "x.toml:6:9: a deadline of a reserve that promises none: want kind cbs, not soft, with",
+        ),
+        (
+            "kind = \"pe\"",
+            "kind = \"cbs\", longest_us = 500, deadline_us = 2000",
+            "x.toml:6:9: deadline_us=2000 is out of range, want 2500 to 25000",
         ),
         (
             "shares = \"bombs\"",

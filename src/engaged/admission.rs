@@ -19,8 +19,9 @@
 //!
 //! **Theorem.** Under the assumptions below, each submission of a firm reserve that was admitted ends
 //! by the deadline that it had when it started, as long as its client keeps its word: no submission
-//! is longer than declared, and none uses more than its server has left. That deadline is the one of
-//! its server, and a period after it came at least, if nothing of its server waited or ran then.
+//! is longer than declared, and none uses more than its server has left. That deadline is `T - D`
+//! before the one of its server, and `D` after it came at least, if nothing of its server waited or
+//! ran then.
 //!
 //! *Proof.* Let `d` be the first deadline that is missed, of server `k`, and `a` the last time before
 //! it at which no submission with a deadline up to `d` waited or ran. From `a` to `d` the engine runs
@@ -28,14 +29,15 @@
 //! and for `delta` at each change.
 //!
 //! 1. *Demand.* A server names a time `v` up to which it has had what it is promised (`bandwidth`).
-//!    At its first arrival after `a`, `v >= a`: it was idle, or its deadline was later than `d`. Each
-//!    use `u` moves `v` by `u * T / C`, and `v <= d` at the end of a budget whose deadline is `d` at
-//!    most. So what is used of server `i` with deadlines up to `d` is `(d - a) * C_i / T_i` at most,
-//!    and what it overran by at the end, `E_i`: that is paid before the next start. Server `k` does
-//!    not overrun while its client keeps its word. Only servers with `D_i <= d - a` have any: what
-//!    comes after `a` has a whole period.
-//! 2. *Submissions.* Of those that are to end in `d - a`, `(d - a) * n_i / T_i` cost `delta` each that
-//!    is charged to nobody; each further one is charged it ([`Reserve`](super::Reserve)), and is in
+//!    At its first arrival after `a`, `v >= a`: it was idle, or what it had was due later than `d`,
+//!    and so is all that follows on it without a break. Each use `u` moves `v` by `u * T / C`, and
+//!    `v <= d + T - D` at the end of a budget that is due by `d`. So what is used of server `i` that
+//!    is due by `d` is `(d - a + T_i - D_i) * C_i / T_i` at most, which is `(d - a) * C_i / D_i` at most
+//!    from `d - a = D_i` on, and what it overran by at the end, `E_i`: that is paid before the next
+//!    start. Server `k` does not overrun while its client keeps its word. Only servers with
+//!    `D_i <= d - a` have any: what comes after a break is not due before `D_i` is over.
+//! 2. *Submissions.* They are counted as what is used. Of those that are due by `d`,
+//!    `(d - a) * n_i / D_i` at most cost `delta` each that is charged to nobody; each further one is charged it ([`Reserve`](super::Reserve)), and is in
 //!    step 1.
 //! 3. *Blocking.* The submission that began before `a` has a later deadline than `d`: `B_k`. After it
 //!    none of a later deadline begins, since deadlines that are promised come first, in their order,
@@ -52,61 +54,13 @@
 //! | no other submission longer than was known | one that is longer than a deadline bears ([`bears`]) makes it void, and its client gets no grant until that is paid |
 //! | `delta` | measured: `SUBMISSION`, see `docs/engaged-figures.md`; nothing enforces it |
 //! | a client that does not use its grant | has it for `RETURN` and `WINDOW` at most, which counts as a command of each |
-//! | the zero-lag rule: what is free was paid for | a reserve that is changed, or set anew, begins at `v` of the one before |
+//! | the zero-lag rule: what is free was paid for | a reserve that is changed, or set anew, begins at `v` of the one before; so the intervals before and after it add up, each with its own test |
 //!
 //! The test is not necessary (Baker 1991 for the blocking term; exact is that of Jeffay, Stanat and
 //! Martel, 1991). TimeGraph tests [`by_sum`] only, which a long command of another client breaks.
 
-use super::Terms;
-use crate::fair::mul_div;
+use super::demand::{part, Fit, Set, Task, Why, WHOLE};
 use crate::units::Ns;
-
-/// One, in parts of an engine.
-const WHOLE: u64 = 1 << 32;
-/// Longest deadline that is looked for.
-const LONGEST: Ns = Ns::from_ms(10_000);
-
-/// What a client is promised.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Promise {
-    /// GPU time in each period.
-    pub capacity: Ns,
-    /// By when, from the begin of the period.
-    pub deadline: Ns,
-    /// The period.
-    pub period: Ns,
-    /// Most commands in a period.
-    pub commands: u64,
-    /// What a firm reserve is charged for a command when it starts; nothing if no deadline is
-    /// promised.
-    pub ask: Option<Ns>,
-    /// By how much a command may use more than was left.
-    pub overrun: Ns,
-}
-
-impl Promise {
-    /// Of a reserve whose deadline is the end of its period, with so many submissions in flight at
-    /// most.
-    pub fn of(terms: &Terms, depth: u64) -> Self {
-        Self {
-            capacity: terms.capacity,
-            deadline: terms.period,
-            period: terms.period,
-            commands: terms.commands,
-            ask: terms.ask(),
-            overrun: terms.overrun().saturating_mul(depth),
-        }
-    }
-}
-
-/// A client, with or without a promise.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Task {
-    /// What it is promised, if anything.
-    pub promise: Option<Promise>,
-    /// Its longest command, times how many of them are in flight at most.
-    pub longest: Ns,
-}
 
 /// Why a set of reserves cannot be kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,22 +69,8 @@ pub struct Refusal {
     pub of: usize,
     /// What endangers it.
     pub why: Why,
-    /// A later deadline for it with which the set would be admitted, if there is one; the period
-    /// is then this long at least.
-    pub fits: Option<Ns>,
-}
-
-/// What endangers a promise.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
-    /// Too much is promised.
-    Sum,
-    /// A command of the client at this position is too long.
-    Command(usize),
-    /// The costs of submissions are too high.
-    Costs,
-    /// A protected client, or a deadline beside the one that is to be protected.
-    Protected,
+    /// With what the set would be admitted, if that is known.
+    pub fits: Option<Fit>,
 }
 
 /// Whether all that is promised will be kept.
@@ -143,7 +83,7 @@ pub fn deadlines(tasks: &[Task], delta: Ns, limit_pct: u64) -> Result<(), Refusa
     let Some((of, why)) = set.danger() else {
         return Ok(());
     };
-    let fits = set.fits(of);
+    let fits = set.fits(of).map(|later| set.fit(of, later));
     Err(Refusal { of, why, fits })
 }
 
@@ -154,16 +94,7 @@ pub fn deadlines(tasks: &[Task], delta: Ns, limit_pct: u64) -> Result<(), Refusa
 /// A deadline `D_k` may be missed at the end of a busy interval of any length from `D_k` on, so that
 /// the least of what is left at it and at all later deadlines counts.
 pub fn bears(tasks: &[Task], delta: Ns, limit_pct: u64, at: usize) -> Option<Ns> {
-    let set = Set::new(tasks, delta, limit_pct);
-    let own = set.firm(at)?;
-    let firm = (0..tasks.len()).filter_map(|other| Some((other, set.firm(other)?)));
-    let later = firm.filter(|(_, other)| other.deadline >= own.deadline);
-    let borne = later.map(|(at, other)| {
-        let (sum, costs) = set.demand(at, &other);
-        let left = set.limit.saturating_sub(sum).saturating_sub(costs);
-        Ns::new(mul_div(other.deadline.get(), left, WHOLE))
-    });
-    borne.min()
+    Set::new(tasks, delta, limit_pct).bears(at)
 }
 
 /// TimeGraph's test: whether the promises are not more than there is.
@@ -173,151 +104,10 @@ pub fn by_sum(tasks: &[Task], limit_pct: u64) -> bool {
     parts.fold(0_u64, u64::saturating_add) <= WHOLE / 100 * limit_pct.min(100)
 }
 
-/// `time / of`, rounded up.
-fn part(time: Ns, of: Ns) -> u64 {
-    mul_div(time.get(), WHOLE, of.get().max(1)).saturating_add(1)
-}
-
-/// Clients, of which one may have another deadline than it says.
-struct Set<'a> {
-    tasks: &'a [Task],
-    delta: Ns,
-    limit: u64,
-    changed: Option<(usize, Ns)>,
-}
-
-impl<'a> Set<'a> {
-    fn new(tasks: &'a [Task], delta: Ns, limit_pct: u64) -> Self {
-        Self {
-            tasks,
-            delta,
-            limit: WHOLE / 100 * limit_pct.min(100),
-            changed: None,
-        }
-    }
-}
-
-impl Set<'_> {
-    /// The promise of a client.
-    fn promise(&self, at: usize) -> Option<Promise> {
-        let promise = self.tasks.get(at)?.promise?;
-        Some(match self.changed {
-            Some((changed, deadline)) if changed == at => Promise {
-                deadline,
-                period: promise.period.max(deadline),
-                ..promise
-            },
-            _ => promise,
-        })
-    }
-
-    /// The promise of a client, if its deadline is promised.
-    fn firm(&self, at: usize) -> Option<Promise> {
-        self.promise(at).filter(|promise| promise.ask.is_some())
-    }
-
-    /// The first promise that is in danger, and by what.
-    fn danger(&self) -> Option<(usize, Why)> {
-        (0..self.tasks.len()).find_map(|at| Some((at, self.danger_of(at)?)))
-    }
-
-    /// What endangers the promise to a client.
-    fn danger_of(&self, at: usize) -> Option<Why> {
-        let own = self.promise(at)?;
-        let all = (0..self.tasks.len()).filter_map(|other| self.promise(other));
-        let (parts, fees) = self.add(all.map(|promise| (promise, promise.period)));
-        if parts > self.limit {
-            return Some(Why::Sum);
-        } else if parts.saturating_add(fees) > self.limit {
-            return Some(Why::Costs);
-        } else if own.ask.is_none() {
-            return None;
-        }
-        let (sum, costs) = self.demand(at, &own);
-        let blocks =
-            (0..self.tasks.len()).filter(|other| *other != at && self.blocks(*other, &own));
-        let longest = |other: &usize| self.tasks.get(*other).map_or(Ns::ZERO, |task| task.longest);
-        let worst = blocks.max_by_key(longest);
-        let blocking = worst.map_or(0, |other| part(longest(&other), own.deadline));
-        if sum > self.limit {
-            Some(Why::Sum)
-        } else if sum.saturating_add(costs) > self.limit {
-            Some(Why::Costs)
-        } else if sum.saturating_add(costs).saturating_add(blocking) > self.limit {
-            worst.map(Why::Command)
-        } else {
-            None
-        }
-    }
-
-    /// What is promised up to the deadline of a client, with what it may be overrun by, and the costs
-    /// of submissions, in parts of the engine.
-    fn demand(&self, at: usize, own: &Promise) -> (u64, u64) {
-        let firm = (0..self.tasks.len()).filter_map(|other| Some((other, self.firm(other)?)));
-        let earlier = firm.filter(|(_, other)| other.deadline <= own.deadline);
-        let overruns = earlier.clone().filter(|(other, _)| *other != at);
-        let overruns = overruns.map(|(_, other)| part(other.overrun, own.deadline));
-        let overruns = overruns.fold(0, u64::saturating_add);
-        let within = |other: Promise| (other, other.deadline.min(other.period));
-        let (sum, costs) = self.add(earlier.map(|(_, other)| within(other)));
-        let own_cost = part(self.delta, own.deadline);
-        (sum.saturating_add(overruns), costs.saturating_add(own_cost))
-    }
-
-    /// What promises add up to, each within its time, and the costs of submissions.
-    fn add(&self, promises: impl Iterator<Item = (Promise, Ns)>) -> (u64, u64) {
-        promises.fold((0, 0), |(sum, costs), (promise, within)| {
-            let cost = self.delta.saturating_mul(promise.commands);
-            (
-                sum.saturating_add(part(promise.capacity, within)),
-                costs.saturating_add(part(cost, within)),
-            )
-        })
-    }
-
-    /// Whether a command of a client may have a later deadline than `own`.
-    fn blocks(&self, other: usize, own: &Promise) -> bool {
-        let Some((promise, ask)) = self.firm(other).and_then(|one| Some((one, one.ask?))) else {
-            return true;
-        };
-        let times = ask.get().div_ceil(promise.capacity.get().max(1));
-        let last = promise
-            .deadline
-            .saturating_add(promise.period.saturating_mul(times));
-        last > own.deadline
-    }
-
-    /// A later deadline of a client with which no deadline is in danger: between one that is not
-    /// enough and the next power of two that is, as early as bisection finds one.
-    fn fits(&self, at: usize) -> Option<Ns> {
-        let first = self.promise(at)?.deadline;
-        let admitted = |deadline| {
-            let changed = Some((at, deadline));
-            Self { changed, ..*self }.danger().is_none()
-        };
-        let doubled = |deadline: &Ns| Some(deadline.saturating_mul(2).max(Ns::new(1)));
-        let mut later = core::iter::successors(doubled(&first), doubled)
-            .take_while(|deadline| *deadline <= LONGEST.saturating_mul(2));
-        let mut enough = later.find_map(|deadline| {
-            let deadline = deadline.min(LONGEST);
-            admitted(deadline).then_some(deadline)
-        })?;
-        let mut short = first;
-        while enough.saturating_sub(short) > Ns::new(1) {
-            let middle = Ns::new(short.get().midpoint(enough.get()));
-            if admitted(middle) {
-                enough = middle;
-            } else {
-                short = middle;
-            }
-        }
-        Some(enough)
-    }
-}
-
 #[cfg(any(test, loga_kunit))]
 #[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_engaged_admission))]
 mod tests {
+    use super::super::Promise;
     use super::*;
 
     const DELTA: Ns = Ns::from_us(10);
@@ -361,7 +151,9 @@ mod tests {
         let refusal = deadlines(&set, DELTA, 90).unwrap_err();
         assert_eq!((refusal.of, refusal.why), (0, Why::Command(1)));
         // 1 ms and 20 ms, with 20 us of costs, in 90 % of it.
-        let fits = refusal.fits.unwrap();
+        let Some(Fit::Period(fits)) = refusal.fits else {
+            panic!("{refusal:?}");
+        };
         let expected = Ns::from_us(21_020 * 10 / 9);
         assert!(fits.get().abs_diff(expected.get()) < 2_000);
         let longer = [task(1000, fits.get().div_ceil(1000), 1000), set[1]];

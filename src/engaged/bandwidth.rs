@@ -13,6 +13,7 @@
 //!   if it had to postpone. Hard: not before `v` then.
 //! - *Late*: where `v < now - T`, for work that was not decided on or was too long, `d` moves by what
 //!   is missing: one period is caught up (100 ms more where no deadline is promised), not all of it.
+//!   A firm server whose command needs several periods has them: it is late when `d` is over.
 //! - *End* after `u`: `e += x - u`.
 //!
 //! No waste: a command that does not fit takes what is left with it, since postponing keeps `v`. So
@@ -30,7 +31,11 @@
 //! Deadlines: under earliest deadline first, firm servers that pass
 //! [`deadlines`](super::deadlines) meet `d`; the proof is there. It needs that postponing keeps `v`,
 //! that an arrival after a break sets `v` to its time at least, and that a debt is paid before the
-//! next start, with a whole period from then on.
+//! next start, with a whole period from then on. With a deadline `D` before the end of the period,
+//! what is promised is `d - (T - D)`, and `d` stays what the server counts with: all of the above
+//! holds for it as it is. A budget of `e' = e + k * C` that is there from `v` on has `d = v + e' * T / C`,
+//! and is due at `v + e' * T / C - (T - D)`, so `D` after `v` or later, since `e' >= C` after
+//! postponing. Long commands, debts and changed terms come to that too: each starts anew at a `v`.
 //!
 //! Two rules that look simpler are wrong. To also move `d` by `e * T / C` when it is postponed, and to
 //! let hard servers wait for the old `d`, loses a sixth for `x = 0.6 * C`. To set `e = C` on each
@@ -78,10 +83,15 @@ impl Bandwidth {
         }
     }
 
-    /// What it has been late with for longer than its period, and [`LATE`] if it is not firm, is lost.
-    fn caught_up(&self, terms: &Terms, now: Ns) -> Self {
+    /// What it has been late with for longer than its period is lost; if it is not firm, beyond
+    /// [`LATE`] more. A firm one whose deadline for a command of this cost is not over is not late,
+    /// however many periods that is for.
+    fn caught_up(&self, terms: &Terms, now: Ns, cost: Ns) -> Self {
         let most = match terms.is_firm() {
-            true => terms.period,
+            true => {
+                let with = self.postponed(terms, cost).left;
+                terms.period.max(terms.time_for(unsigned(with)))
+            }
             false => terms.period.saturating_add(LATE),
         };
         let from = now.saturating_sub(most);
@@ -133,7 +143,7 @@ impl Keeper for Bandwidth {
     }
 
     fn offer(&self, terms: &Terms, now: Ns, cost: Ns) -> Offer {
-        let state = self.caught_up(terms, now);
+        let state = self.caught_up(terms, now, cost);
         let with = state.postponed(terms, cost);
         Offer {
             from: match with.deadline == state.deadline {
@@ -147,7 +157,8 @@ impl Keeper for Bandwidth {
     }
 
     fn start(&mut self, terms: &Terms, now: Ns, cost: Ns) {
-        *self = self.caught_up(terms, now).postponed(terms, cost);
+        let state = self.caught_up(terms, now, cost);
+        *self = state.postponed(terms, cost);
         self.left = self.left.saturating_sub(signed(cost));
     }
 
@@ -256,6 +267,26 @@ mod tests {
                 used += 500;
             }
             assert_eq!(used, most.get() / 10_000 + 1000);
+        }
+    }
+
+    #[test]
+    fn bandwidth_of_a_long_command_is_not_late_before_its_deadline() {
+        let firm = Terms {
+            longest: Some(us(3_500)),
+            ..terms(true)
+        };
+        let mut reserve = Reserve::new(firm, Ns::ZERO);
+        reserve.wait(us(0), us(3_500));
+        for (now, deadline) in [
+            (0, 40_000),
+            (15_000, 40_000),
+            (39_999, 40_000),
+            (41_000, 41_000),
+        ] {
+            let offer = reserve.offer(us(now), us(3_500));
+            assert_eq!(offer.deadline, Some(us(deadline)));
+            assert_eq!(offer.promised, Some(us(40_000)));
         }
     }
 

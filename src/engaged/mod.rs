@@ -50,7 +50,7 @@
 //! | `bandwidth` | CBS: postpones its deadline before a long command |
 //! | `history` | how long the next command of a client will take |
 //! | `detection` | when the entries of a page go, and when commands have ended |
-//! | `admission` | which reserves can be kept together |
+//! | `admission`, `demand` | which reserves can be kept together; what they ask for up to each deadline |
 //! | `waits`, `waiting` | for what clients wait; its books |
 //! | `settling` | what a submission that has ended costs its client |
 //! | `missed`, `misses` | deadlines that were missed; when one is, and why |
@@ -72,6 +72,7 @@ mod decider;
 mod decider_random_tests;
 #[cfg(test)]
 mod decider_tests;
+mod demand;
 mod detection;
 #[cfg(test)]
 mod detection_tests;
@@ -115,9 +116,10 @@ mod wakes;
 
 pub use crate::candidate::{Offer, Prio};
 pub use actions::{Action, Completion, Reading, Work, HEARTBEAT};
-pub use admission::{bears, by_sum, deadlines, Promise, Refusal, Task, Why};
+pub use admission::{bears, by_sum, deadlines, Refusal};
 pub use client::{Client, Mode, Owed, Setting};
 pub use decider::{Decider, Store};
+pub use demand::{Fit, Promise, Task, Why};
 pub use detection::{Detection, Due, Ended, Left, RETURN, WINDOW};
 pub use floor::STARVED;
 pub use history::{Forecast, Predictor, Record, RECORDS, UNKNOWN_COST};

@@ -39,6 +39,7 @@ impl<S: Storage<Of<Record>: 'static>> Submissions<S> {
             kind: Kind::Pe,
             capacity: self.unpromised(),
             period: BACKGROUND_PERIOD,
+            deadline: BACKGROUND_PERIOD,
             hard: false,
             longest: None,
             commands: 1,

@@ -187,11 +187,9 @@ impl Reserve {
         let offer = self.state.keeper().offer(&self.terms, now, cost);
         let promised = offer.promised.filter(|_| self.terms.is_firm());
         if promised.is_some() {
-            // One that comes while its server rests has a whole period.
-            let whole = |deadline: Ns| deadline.max(self.since.saturating_add(self.terms.period));
             return Offer {
-                deadline: offer.deadline.map(whole),
-                promised: promised.map(whole),
+                deadline: offer.deadline.map(|deadline| self.due(deadline)),
+                promised: promised.map(|deadline| self.due(deadline)),
                 ..offer
             };
         }
@@ -208,6 +206,13 @@ impl Reserve {
             promised: None,
             spare,
         }
+    }
+
+    /// By when a submission is due whose server has this deadline, see [`Terms::deadline`]. One that
+    /// comes while its server rests has all the time up to its own.
+    fn due(&self, deadline: Ns) -> Ns {
+        let whole = self.since.saturating_add(self.terms.deadline);
+        deadline.saturating_sub(self.terms.lead()).max(whole)
     }
 
     /// What a command that starts now is charged beside what it uses.
@@ -266,6 +271,7 @@ impl Reserve {
 #[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_engaged_reserve))]
 mod tests {
     use super::*;
+    use crate::error::Error;
 
     #[test]
     fn terms_out_of_range_are_refused() {
@@ -275,6 +281,54 @@ mod tests {
         assert!(Terms::new(Kind::Pe, Ns::from_us(9), ms(10)).is_err());
         assert!(Terms::new(Kind::Pe, Ns::from_us(100), Ns::from_us(999)).is_err());
         assert!(Terms::new(Kind::Pe, ms(100), ms(10_001)).is_err());
+    }
+
+    #[test]
+    fn submission_is_due_at_its_deadline_before_that_of_its_server() {
+        let us = Ns::from_us;
+        let firm = Terms {
+            longest: Some(us(600)),
+            ..Terms::new(Kind::Cbs, us(1000), us(10_000)).unwrap()
+        };
+        let mut reserve = Reserve::new(firm.due(us(4_000)).unwrap(), Ns::ZERO);
+        let due = |reserve: &Reserve, now| {
+            let offer = reserve.offer(us(now), us(600));
+            assert_eq!(offer.deadline, offer.promised);
+            (offer.from, offer.promised)
+        };
+        reserve.wait(us(100), us(600));
+        assert_eq!(due(&reserve, 100), (us(100), Some(us(4_100))));
+        reserve.stop_waiting(us(100));
+        reserve.start(us(100), us(600));
+        // The next one waits already: 400 us are left, and it has those from 6.1 ms on.
+        reserve.wait(us(200), us(600));
+        reserve.end(us(700), us(600), us(600));
+        assert_eq!(due(&reserve, 700), (us(6_100), Some(us(14_100))));
+        reserve.stop_waiting(us(700));
+        // One that comes after a break has its own time.
+        reserve.wait(us(12_000), us(600));
+        assert_eq!(due(&reserve, 12_000), (us(12_000), Some(us(16_000))));
+        reserve.stop_waiting(us(12_000));
+        reserve.start(us(12_000), us(600));
+        reserve.end(us(12_100), us(600), us(100));
+        // Also if it comes while its server has been ahead.
+        reserve.wait(us(12_200), us(600));
+        assert_eq!(due(&reserve, 12_200), (us(12_200), Some(us(16_200))));
+    }
+
+    #[test]
+    fn deadline_of_a_reserve_that_promises_none_is_refused() {
+        let ms = Ns::from_ms;
+        let terms = Terms::new(Kind::Cbs, ms(2), ms(10)).unwrap();
+        assert_eq!(terms.due(ms(5)), Err(Error::NoDeadline));
+        let longest = Some(ms(1));
+        let firm = Terms { longest, ..terms };
+        assert_eq!(firm.due(ms(5)).map(|terms| terms.deadline), Ok(ms(5)));
+        assert!(firm.due(ms(1)).is_err() && firm.due(ms(11)).is_err());
+        let kind = Kind::Pe;
+        assert_eq!(Terms { kind, ..firm }.due(ms(5)), Err(Error::NoDeadline));
+        let hard = false;
+        assert_eq!(Terms { hard, ..firm }.due(ms(5)), Err(Error::NoDeadline));
     }
 
     #[test]

@@ -10,7 +10,8 @@
 //! The position of a spec never changes, and its reserve has the next position in
 //! [`Submissions`](super::Submissions): [`reserve_of`].
 
-use super::admission::{bears, deadlines, Promise, Refusal, Task, Why};
+use super::admission::{bears, deadlines, Refusal};
+use super::demand::{Promise, Task, Why};
 use super::{Mode, Prio, Terms, RETURN, WINDOW};
 use crate::error::{in_range, Error};
 use crate::share::{Identity, Subject};
@@ -240,7 +241,7 @@ pub const fn reserve_of(spec: usize) -> usize {
 #[cfg(any(test, loga_kunit))]
 #[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_engaged_specs))]
 mod tests {
-    use super::super::{Kind, Why};
+    use super::super::{Fit, Kind, Why};
     use super::*;
 
     type Rows = [Option<Row>; 3];
@@ -371,7 +372,10 @@ mod tests {
         assert_eq!(refusal.fits, None);
         specs.clear(ann).unwrap();
         let refusal = specs.admit(ben, &longest).unwrap_err();
-        let period = refusal.fits.unwrap().get().div_ceil(1_000);
+        let Some(Fit::Period(period)) = refusal.fits else {
+            panic!("{refusal:?}");
+        };
+        let period = period.get().div_ceil(1_000);
         specs
             .set(Row::new(ben, reserve(promised(1_000, period))))
             .unwrap();

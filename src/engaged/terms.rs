@@ -29,6 +29,9 @@ pub struct Terms {
     pub capacity: Ns,
     /// The period.
     pub period: Ns,
+    /// By when what has its budget is done, from the begin of a period on: at its end, or earlier if
+    /// deadlines are promised.
+    pub deadline: Ns,
     /// Whether no more may be used.
     pub hard: bool,
     /// The longest command, if its owner says.
@@ -58,11 +61,36 @@ impl Terms {
             kind,
             capacity,
             period,
+            deadline: period,
             hard: true,
             longest: None,
             commands: 1,
             submission: Ns::ZERO,
         })
+    }
+
+    /// With a deadline before the end of its period.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoDeadline`] if none is promised ([`is_firm`](Self::is_firm));
+    /// [`Error::OutOfRange`] for one that is below the capacity or above the period.
+    pub fn due(self, deadline: Ns) -> Result<Self, Error> {
+        if !self.is_firm() {
+            return Err(Error::NoDeadline);
+        }
+        let (least, most) = (self.capacity.get().div_ceil(1000), self.period.get() / 1000);
+        in_range("deadline_us", deadline.get() / 1000, least, most)?;
+        Ok(Self {
+            // Microseconds were compared.
+            deadline: deadline.min(self.period),
+            ..self
+        })
+    }
+
+    /// By how much a submission is due before the deadline of its server.
+    pub(super) fn lead(&self) -> Ns {
+        self.period.saturating_sub(self.deadline)
     }
 
     /// Whether its deadlines are promised, if the earliest deadline is first and it was admitted:

@@ -2,16 +2,16 @@
 
 //! [pure] Causes as refusals, and refusals in words.
 
-use crate::engaged::{self, Why, PROMISED_PCT};
+use crate::engaged::{self, Fit, Why, PROMISED_PCT};
 use crate::error::Error;
 use crate::knobs::{Knob, KNOBS};
 use crate::uapi::{
     Refusal, FIELDS, FIELD_KNOBS, REFUSED_ABOVE_GROUP, REFUSED_BELOW_MEMBER, REFUSED_CHANGE,
     REFUSED_CHANGED, REFUSED_COMMAND, REFUSED_COSTS, REFUSED_DEEP, REFUSED_FULL, REFUSED_INHERITED,
     REFUSED_NOT, REFUSED_NOTHING, REFUSED_NOT_IDLE, REFUSED_NOT_LOWER, REFUSED_NOT_OWN,
-    REFUSED_NOT_SET, REFUSED_OTHER, REFUSED_PROCESS, REFUSED_PROMISES, REFUSED_PROTECTED,
-    REFUSED_PROTECTED_RESERVE, REFUSED_RANGE, REFUSED_READ, REFUSED_RESERVED, REFUSED_SHORT,
-    REFUSED_STEADY, REFUSED_TARGETS, REFUSED_UNKNOWN_SUBJECT, REFUSED_UNOBSERVED,
+    REFUSED_NOT_SET, REFUSED_NO_DEADLINE, REFUSED_OTHER, REFUSED_PROCESS, REFUSED_PROMISES,
+    REFUSED_PROTECTED, REFUSED_PROTECTED_RESERVE, REFUSED_RANGE, REFUSED_READ, REFUSED_RESERVED,
+    REFUSED_SHORT, REFUSED_STEADY, REFUSED_TARGETS, REFUSED_UNKNOWN_SUBJECT, REFUSED_UNOBSERVED,
 };
 use crate::units::Ns;
 use core::fmt;
@@ -89,6 +89,7 @@ impl From<Error> for Refusal {
             Error::Unobserved { .. } => Self::of(REFUSED_UNOBSERVED),
             Error::SteadyPhases => Self::of(REFUSED_STEADY),
             Error::NothingToSet => Self::of(REFUSED_NOTHING),
+            Error::NoDeadline => Self::of(REFUSED_NO_DEADLINE),
             Error::NotSet => Self::of(REFUSED_NOT_SET),
             Error::Changed => Self::of(REFUSED_CHANGED),
             Error::DeniedToProcess => Self::of(REFUSED_PROCESS),
@@ -105,7 +106,11 @@ impl Refusal {
     /// For a promise that cannot be kept. `command` is the client whose command is too long, if it
     /// has a process, and that command.
     pub fn of_promise(refused: &engaged::Refusal, command: (u64, Ns)) -> Self {
-        let fits = refused.fits.map_or(0, |fits| fits.get().div_ceil(1_000));
+        let (within, fits) = match refused.fits {
+            Some(Fit::Deadline(deadline)) => ("deadline_us", deadline),
+            Some(Fit::Period(period)) => ("period_us", period),
+            None => ("", Ns::ZERO),
+        };
         let (process, longest) = command;
         let (code, value, max) = match refused.why {
             Why::Sum => (REFUSED_PROMISES, 0, PROMISED_PCT),
@@ -114,8 +119,9 @@ impl Refusal {
             Why::Protected => (REFUSED_PROTECTED, 0, 0),
         };
         Self {
+            field: field(within),
             value,
-            min: fits,
+            min: fits.get().div_ceil(1_000),
             max,
             ..Self::of(code)
         }
@@ -135,7 +141,10 @@ impl Refusal {
     fn fits(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.min {
             0 => f.write_str(": want less capacity, or fewer other reserves"),
-            period => write!(f, ": a period of {period} us would do"),
+            us if name_of(self.field) == "deadline_us" => {
+                write!(f, ": a deadline of {us} us would do")
+            }
+            us => write!(f, ": a period of {us} us would do"),
         }
     }
 }
@@ -163,6 +172,7 @@ impl fmt::Display for Refusal {
                 "target={value} and the others would be more than 90 % of the GPU, {max} % are left"
             ),
             REFUSED_NOTHING => write!(f, "{}", Error::NothingToSet),
+            REFUSED_NO_DEADLINE => write!(f, "{}", Error::NoDeadline),
             REFUSED_NOT_SET => write!(f, "{}", Error::NotSet),
             REFUSED_CHANGED => write!(f, "{}", Error::Changed),
             REFUSED_PROCESS => write!(f, "{}", Error::DeniedToProcess),

@@ -81,7 +81,8 @@ impl uapi::Spec {
     fn reserve(&self) -> Result<Option<Terms>, Refusal> {
         let kind = match self.kind {
             RESERVE_NONE => {
-                let lengths = self.capacity_ns | self.period_ns | self.longest_ns;
+                let lengths =
+                    self.capacity_ns | self.period_ns | self.longest_ns | self.deadline_ns;
                 if lengths != 0 || self.commands | self.flags != 0 {
                     return Err(Refusal::reserved());
                 }
@@ -100,6 +101,10 @@ impl uapi::Spec {
             longest: (self.longest_ns != 0).then_some(Ns::new(self.longest_ns)),
             ..Terms::new(kind, Ns::new(self.capacity_ns), Ns::new(self.period_ns))?
         };
-        Ok(Some(terms.declared(self.commands.into())?))
+        let terms = terms.declared(self.commands.into())?;
+        Ok(Some(match self.deadline_ns {
+            0 => terms,
+            deadline => terms.due(Ns::new(deadline))?,
+        }))
     }
 }

@@ -10,8 +10,8 @@
 pub struct Refusal {
     /// One of `REFUSED_*`; [`REFUSED_NOT`] if the call was not refused.
     pub code: u32,
-    /// For [`REFUSED_RANGE`], [`REFUSED_FULL`] and [`REFUSED_NOT_LOWER`]: index into [`FIELDS`],
-    /// or a knob, see [`FIELD_KNOBS`].
+    /// For [`REFUSED_RANGE`], [`REFUSED_FULL`], [`REFUSED_NOT_LOWER`] and promises that cannot be
+    /// kept: index into [`FIELDS`], or a knob, see [`FIELD_KNOBS`].
     pub field: u32,
     /// What was given.
     pub value: u64,
@@ -59,7 +59,7 @@ pub const REFUSED_CHANGE: u32 = 16;
 pub const REFUSED_READ: u32 = 17;
 /// A promise that cannot be kept: all of them would be more than may be promised; `max` is that, in
 /// percent. For this and the two below, `min` is a period in microseconds with which it could be
-/// kept, if one was found.
+/// kept, or a deadline if `field` names that, if one was found.
 pub const REFUSED_PROMISES: u32 = 18;
 /// A promise that cannot be kept, since a command of another client may take up to `max`
 /// microseconds; `value` is the process, 0 if the caller's namespace lacks it.
@@ -78,9 +78,11 @@ pub const REFUSED_INHERITED: u32 = 24;
 pub const REFUSED_PROTECTED_RESERVE: u32 = 25;
 /// A promised deadline beside a protected client, or a client to protect beside a promised deadline.
 pub const REFUSED_PROTECTED: u32 = 26;
+/// A deadline of a reserve that promises none.
+pub const REFUSED_NO_DEADLINE: u32 = 27;
 /// A reserve with a period of `value` microseconds while submissions are not decided on; `min` would
 /// be right.
-pub const REFUSED_SHORT: u32 = 27;
+pub const REFUSED_SHORT: u32 = 28;
 
 /// Fields from this number on are knobs, the first one is the number itself.
 pub const FIELD_KNOBS: u32 = 64;
@@ -112,6 +114,7 @@ pub const FIELDS: &[&str] = &[
     "want_pct",
     "seconds",
     "access",
+    "deadline_us",
 ];
 
 impl Refusal {

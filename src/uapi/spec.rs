@@ -27,6 +27,9 @@ pub struct Spec {
     pub period_ns: u64,
     /// The longest command, up to 10 s; 0 if it is not declared.
     pub longest_ns: u64,
+    /// By when a submission is due, from the capacity to the period, of a hard [`RESERVE_CBS`] with a
+    /// longest command; 0: at the end of the period, or none is promised.
+    pub deadline_ns: u64,
     /// Most submissions in a period that are charged what they use only, 1 to 10000.
     pub commands: u32,
     /// Bits `SPEC_*`.
@@ -128,7 +131,7 @@ pub struct ListedSpec {
     pub misses: Misses,
 }
 
-const _: () = assert!(size_of::<Spec>() == 64);
-const _: () = assert!(size_of::<SetSpec>() == 80 + 32);
+const _: () = assert!(size_of::<Spec>() == 72);
+const _: () = assert!(size_of::<SetSpec>() == 88 + 32);
 const _: () = assert!(size_of::<ListSpecs>() == 24);
-const _: () = assert!(size_of::<ListedSpec>() == 152);
+const _: () = assert!(size_of::<ListedSpec>() == 160);

@@ -32,6 +32,8 @@ pub(super) struct Member {
     pub(super) capacity_pct: u64,
     pub(super) longest_pct: u64,
     pub(super) period_us: u64,
+    /// How much of the time from the capacity to the period its deadline is, in percent.
+    pub(super) deadline_pct: u64,
     pub(super) commands: u64,
     /// Its lengths, in percent of the longest, and its pauses between jobs beyond its period.
     pub(super) lengths: Vec<u64>,
@@ -43,6 +45,18 @@ pub(super) struct Member {
 impl Member {
     pub(super) fn period(&self) -> Ns {
         Ns::from_us(self.period_us)
+    }
+
+    /// By when a job of it is due.
+    pub(super) fn deadline(&self) -> Ns {
+        let (capacity, period) = (self.capacity(), self.period());
+        if self.kind != Kind::Cbs || !self.hard || !self.declares {
+            return period;
+        }
+        let spare = period.saturating_sub(capacity).get();
+        // Whole microseconds, as they are asked for.
+        let us = (capacity.get() + spare / 100 * self.deadline_pct).div_ceil(1000);
+        Ns::from_us(us).min(period)
     }
 
     pub(super) fn capacity(&self) -> Ns {
@@ -61,6 +75,10 @@ impl Member {
             hard: self.hard,
             longest: self.declares.then_some(self.longest()),
             ..terms
+        };
+        let terms = match self.deadline() < self.period() {
+            true => terms.due(self.deadline()).unwrap(),
+            false => terms,
         };
         SchedulingParameters {
             prio: Some(Prio::NORMAL),
@@ -96,7 +114,9 @@ fn member() -> impl Strategy<Value = Member> {
         1 => Just(Habit::Long),
         2 => Just(Habit::Greedy),
     ];
-    let parts = (1..60_u64, 5..=100_u64, 1_000..60_000_u64, 1..=8_u64);
+    let longest = prop_oneof![8 => 5..=100_u64, 1 => 100..=1_000_u64];
+    let deadline = prop_oneof![1 => Just(100), 1 => 0..100_u64];
+    let parts = (1..60_u64, longest, 1_000..60_000_u64, 1..=8_u64, deadline);
     let lengths = prop::collection::vec(30..=100_u64, 1..6);
     let pauses = prop::collection::vec(0..20_000_u64, 1..4);
     (
@@ -119,6 +139,7 @@ fn member() -> impl Strategy<Value = Member> {
                 longest_pct: parts.1,
                 period_us: parts.2,
                 commands: parts.3,
+                deadline_pct: parts.4,
                 lengths,
                 pauses_us,
                 phase_us,

@@ -333,7 +333,8 @@ impl World {
             return;
         }
         actor.jobs += 1;
-        let due = actor.came.saturating_add(member.period());
+        let due = actor.came.saturating_add(member.deadline());
+        let again = actor.came.saturating_add(member.period());
         let pause = member.pauses_us[usize::try_from(actor.jobs).unwrap() % member.pauses_us.len()];
         // One whose terms were changed meanwhile has used more than its capacity.
         let periods = actor.spent.get().div_ceil(member.capacity().get());
@@ -341,9 +342,11 @@ impl World {
         let rest = member
             .period()
             .saturating_mul(if changed { periods + 1 } else { 0 });
-        let next = due.max(now.saturating_add(rest));
+        let next = again.max(now.saturating_add(rest));
         actor.next = Some(next.saturating_add(Ns::from_us(pause)));
-        let judged = firm.is_some() && actor.came >= actor.judged;
+        // One that needs several periods for a submission is judged by the module only.
+        let fits = member.longest() <= member.capacity();
+        let judged = firm.is_some() && fits && actor.came >= actor.judged;
         if judged && now > due && void == actor.voids {
             self.fault = Some(format!(
                 "job of {at} is late by {:?} at {now:?}",

@@ -100,11 +100,15 @@ fn terms(source: &Text, written: &Spanned<WrittenTerms>) -> Result<Terms, Error>
         ReserveKind::Ae => Kind::Ae,
         ReserveKind::Cbs => Kind::Cbs,
     };
-    let terms = Terms::new(kind, one.capacity_us.0, one.period_us.0);
-    let terms = terms.map_err(|error| source.error(written.span(), error.to_string()))?;
-    Ok(Terms {
+    let wrong = |error: loga::error::Error| source.error(written.span(), error.to_string());
+    let terms = Terms::new(kind, one.capacity_us.0, one.period_us.0).map_err(wrong)?;
+    let terms = Terms {
         hard: !one.soft,
         longest: one.longest_us.map(|longest| longest.0),
         ..terms
-    })
+    };
+    match one.deadline_us {
+        Some(deadline) => terms.due(deadline.0).map_err(wrong),
+        None => Ok(terms),
+    }
 }

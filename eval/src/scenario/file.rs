@@ -343,6 +343,7 @@ pub(super) struct WrittenTerms {
     pub(super) capacity_us: Micros,
     pub(super) period_us: Micros,
     pub(super) longest_us: Option<Micros>,
+    pub(super) deadline_us: Option<Micros>,
     #[serde(default)]
     pub(super) soft: bool,
 }

@@ -206,6 +206,7 @@ mod tests {
             lines: vec![line("good", 3.0), line("bad", 1.0)],
         };
         let settings = Settings {
+            early_pct: 0,
             sets: 40,
             seconds: 1,
             seed: 1,

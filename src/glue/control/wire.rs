@@ -106,6 +106,7 @@ pub(super) fn spec_numbers(row: &Row) -> uapi::Spec {
     let (subject, id) = subject_numbers(row.subject);
     let terms = row.spec.reserve;
     let ns = |time: Option<Ns>| time.map_or(0, Ns::get);
+    let early = terms.filter(|terms| terms.deadline < terms.period);
     uapi::Spec {
         subject,
         mode: match row.spec.mode {
@@ -127,6 +128,7 @@ pub(super) fn spec_numbers(row: &Row) -> uapi::Spec {
         capacity_ns: ns(terms.map(|terms| terms.capacity)),
         period_ns: ns(terms.map(|terms| terms.period)),
         longest_ns: ns(terms.and_then(|terms| terms.longest)),
+        deadline_ns: ns(early.map(|terms| terms.deadline)),
         // CAST: at most 10000.
         commands: terms.map_or(0, |terms| terms.commands as u32),
         flags: match terms {

@@ -160,7 +160,7 @@ fn set_share(input: &mut Input<'_>) {
 
 fn set_spec(input: &mut Input<'_>) {
     let time = |input: &mut Input<'_>| u64::from(input.u32()) * u64::from(input.u16() % 2_000);
-    let set = uapi::SetSpec {
+    let mut set = uapi::SetSpec {
         gpu: input.u32(),
         action: u32::from(input.u8() % 4),
         spec: uapi::Spec {
@@ -179,10 +179,12 @@ fn set_spec(input: &mut Input<'_>) {
             flags: u32::from(input.u8() / 100),
             lease_ms: input.u32() >> (input.u8() % 32),
             reserved: u32::from(input.u8() / 128),
+            ..Default::default()
         },
         refusal: refusal(input),
         ..Default::default()
     };
+    set.spec.deadline_ns = time(input) * u64::from(input.u8() / 128);
     match set.check() {
         Ok(request) => {
             assert!(set.spec.flags <= uapi::SPEC_SOFT && set.refusal == Refusal::default());
@@ -199,6 +201,8 @@ fn set_spec(input: &mut Input<'_>) {
                 if let Some(terms) = spec.reserve {
                     assert!(terms.capacity <= terms.period.saturating_add(Ns::from_us(1)));
                     assert_eq!(terms.capacity.get(), set.spec.capacity_ns);
+                    assert!(terms.deadline <= terms.period);
+                    assert!(terms.is_firm() || set.spec.deadline_ns == 0);
                     assert_eq!(terms.commands, u64::from(set.spec.commands));
                     assert!(set.spec.mode != uapi::MODE_PROTECTED);
                 }

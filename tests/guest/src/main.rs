@@ -15,7 +15,7 @@
 //! | [`accounting`], [`sparse`], [`fading`], [`throttling`], [`attaching`], [`driver`], [`fdinfo`], [`tracing`] | the tests |
 //! | [`sharing`], [`cgroups`], [`access`], [`validation`], [`event_stream`] | tests of shares, and of the control device |
 //! | [`tools`], [`settings`], [`recording`] | tests of the `loga` command |
-//! | [`specs`], [`reserves`], [`reserve_sets`], [`protected`], [`timegraph`] | tests of priorities, modes and reserves that are set |
+//! | [`specs`], [`reserves`], [`deadlines`], [`reserve_sets`], [`protected`], [`timegraph`] | tests of priorities, modes and reserves that are set |
 //! | [`copies`] | tests of time on the copy engine |
 //! | [`claims`] | tests of claims of programs that are about to start |
 //! | [`policies`], [`attained`], [`dispatch`] | tests of each policy, and of engaged scheduling |
@@ -36,6 +36,7 @@ mod cgroups;
 mod claims;
 mod coarse_reserves;
 mod copies;
+mod deadlines;
 mod demo;
 mod dispatch;
 mod driver;
@@ -174,6 +175,7 @@ fn tests() -> Vec<Test> {
         coarse_reserves::TESTS,
         copies::TESTS,
         reserves::TESTS,
+        deadlines::TESTS,
         reserve_sets::TESTS,
         protected::TESTS,
         timegraph::TESTS,

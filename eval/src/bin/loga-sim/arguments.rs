@@ -144,6 +144,9 @@ pub(crate) struct AdmissionArgs {
     /// Seed of the sets
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
+    /// Percent of the reserves that are due before the end of their period
+    #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=100))]
+    pub(crate) early: u32,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

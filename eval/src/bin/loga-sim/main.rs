@@ -163,6 +163,7 @@ fn papers(args: &PapersArgs) -> Result<(), Failure> {
         .map_err(|error| work(&error))?;
     eprintln!("{sets} sets of reserves");
     let settings = tasks::Settings {
+        early_pct: 0,
         sets,
         seconds: length.seconds,
         seed: 1,
@@ -184,6 +185,7 @@ fn admission(args: &AdmissionArgs) -> Result<(), Failure> {
         sets: args.sets,
         seconds: args.seconds,
         seed: args.seed,
+        early_pct: args.early,
     };
     let report = tasks::run(settings).map_err(|error| Failure::Work(error.to_string()))?;
     print(table_or_json(&report, args.json, tasks::text))

@@ -4,6 +4,7 @@
 //!
 //! A set has 2 to 16 clients with a CBS reserve each, whose parts of the GPU add up to a number from
 //! 0.1 to 1 (UUniFast; more where a part is too small for a command), and a client without a promise.
+//! Some of them may be due before the end of their period, between their capacity and it.
 //! A well-behaved client submits in each period what its capacity is made for: its commands, 300 us
 //! for each, half of all and 200 us, as `tests/guest/src/reserve_sets.rs` has it. A quarter of the
 //! others misbehaves: it always wants more, with commands of up to 2.5 times its capacity, which it
@@ -48,6 +49,8 @@ pub struct Settings {
     pub seconds: u64,
     /// Of the random numbers.
     pub seed: u64,
+    /// Part of the reserves whose deadline is before the end of their period, in percent.
+    pub early_pct: u32,
 }
 
 /// Sets with about the same part promised.
@@ -105,7 +108,8 @@ pub fn run(settings: Settings) -> Result<Report, Error> {
         by_sum_only: Judged::default(),
     };
     for number in 0..settings.sets {
-        let set = Set::random(settings.seed.wrapping_mul(1 << 32).wrapping_add(number));
+        let seed = settings.seed.wrapping_mul(1 << 32).wrapping_add(number);
+        let set = Set::random(seed, settings.early_pct);
         // CAST: from 0 to 1.
         let bin = ((set.part * BINS as f64) as usize).min(BINS - 1);
         let bin = &mut report.bins[bin];
@@ -131,12 +135,12 @@ struct Set {
 }
 
 impl Set {
-    fn random(seed: u64) -> Self {
+    fn random(seed: u64, early_pct: u32) -> Self {
         let random = &mut Pcg64Mcg::seed_from_u64(seed);
         let (part, count) = (random.random_range(0.1..1.0), random.random_range(2..=16));
         let (mut clients, mut tasks) = (Vec::new(), Vec::new());
         for (at, part) in uunifast(part, count, random).into_iter().enumerate() {
-            let (client, task) = member(at, part, random);
+            let (client, task) = member(at, part, early_pct, random);
             clients.push(client);
             tasks.push(task);
         }
@@ -217,7 +221,7 @@ fn kernels(length: Ns, depth: u32, count: u64) -> Phase {
 }
 
 /// A client with this part of the GPU, and what is said of it for its admission.
-fn member(at: usize, part: f64, random: &mut Pcg64Mcg) -> (Client, Task) {
+fn member(at: usize, part: f64, early_pct: u32, random: &mut Pcg64Mcg) -> (Client, Task) {
     // Periods of 5 to 200 ms, each order of magnitude alike.
     let period_us = 5_000.0 * 40_f64.powf(random.random());
     // CAST: positive numbers of microseconds; nanoseconds are exact.
@@ -232,6 +236,12 @@ fn member(at: usize, part: f64, random: &mut Pcg64Mcg) -> (Client, Task) {
     let all = charged.saturating_mul(commands);
     let capacity = Ns::new(all.get() * 3 / 2).saturating_add(SPARE);
     let period = Ns::new((period_us * 1e3) as u64).max(capacity);
+    // The sets without such deadlines are the same whether there is the choice or not.
+    let early = early_pct > 0 && random.random_ratio(early_pct, 100);
+    let deadline = match early {
+        true => Ns::new(random.random_range(capacity.get()..=period.get())),
+        false => period,
+    };
     let misbehaves = random.random_bool(0.25);
     let (longest, phase) = if misbehaves {
         // CAST: a length of milliseconds.
@@ -245,6 +255,7 @@ fn member(at: usize, part: f64, random: &mut Pcg64Mcg) -> (Client, Task) {
         kind: engaged::Kind::Cbs,
         capacity,
         period,
+        deadline,
         hard: true,
         longest: Some(longest),
         // A command that does not fit into a period is paid from several.
@@ -259,7 +270,7 @@ fn member(at: usize, part: f64, random: &mut Pcg64Mcg) -> (Client, Task) {
         // CAST: as above.
         arrive: Ns::new(random.random_range(0..period.get())),
         cycle: (!misbehaves).then_some(period),
-        deadline: (!misbehaves).then_some(period.saturating_add(DELTA)),
+        deadline: (!misbehaves).then_some(deadline.saturating_add(DELTA)),
         channels: 1,
         engaged: Engagement {
             prio: Prio::NORMAL,
@@ -338,8 +349,9 @@ mod tests {
 
     #[test]
     fn sets_of_a_seed_are_the_same() {
-        let (one, other) = (Set::random(5), Set::random(5));
+        let (one, other) = (Set::random(5, 0), Set::random(5, 0));
         assert_eq!(one.tasks, other.tasks);
-        assert_ne!(one.tasks, Set::random(6).tasks);
+        assert_ne!(one.tasks, Set::random(6, 0).tasks);
+        assert_ne!(one.tasks, Set::random(5, 50).tasks);
     }
 }

@@ -58,6 +58,10 @@ pub struct Reserve {
     /// are promised by kind cbs under dispatch=edf; without, a part of the GPU only [default: as seen]
     #[arg(long, value_name = "N", value_parser = us(), requires = "capacity_us")]
     pub longest_us: Option<u64>,
+    /// By when a submission is done, in microseconds after it came, where deadlines are promised: from
+    /// the capacity to the period [default: the period]
+    #[arg(long, value_name = "N", value_parser = us(), requires = "longest_us")]
+    pub deadline_us: Option<u64>,
     /// Most submissions in a period that are charged what they use only; each further one costs 60 us
     /// more [default: 1]
     #[arg(long, value_name = "N", value_parser = whole(1..=10_000u32), requires = "capacity_us")]

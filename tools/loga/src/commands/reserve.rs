@@ -55,6 +55,8 @@ struct Reserve {
     capacity_us: u64,
     period_us: u64,
     longest_us: Option<u64>,
+    /// If it is before the end of the period.
+    deadline_us: Option<u64>,
     commands: u32,
 }
 
@@ -106,6 +108,7 @@ impl Reserve {
             capacity_us: spec.capacity_ns / 1000,
             period_us: spec.period_ns / 1000,
             longest_us: (spec.longest_ns != 0).then_some(spec.longest_ns / 1000),
+            deadline_us: (spec.deadline_ns != 0).then_some(spec.deadline_ns / 1000),
             commands: spec.commands,
         })
     }
@@ -113,7 +116,9 @@ impl Reserve {
     fn words(&self) -> String {
         let soft = if self.soft { "soft " } else { "" };
         let (kind, capacity, period) = (&self.kind, self.capacity_us, self.period_us);
-        format!("{soft}{kind} {capacity} us in every {period} us")
+        let within = self.deadline_us.map(|us| format!(" within {us} us"));
+        let within = within.unwrap_or_default();
+        format!("{soft}{kind} {capacity} us in every {period} us{within}")
     }
 }
 
@@ -177,6 +182,7 @@ fn wanted(arguments: &cli::Reserve) -> Result<uapi::SetSpec, Failure> {
         spec.kind = number(&names::RESERVES, &arguments.kind).unwrap_or(uapi::RESERVE_CBS);
         (spec.capacity_ns, spec.period_ns) = (ns(capacity), ns(period));
         spec.longest_ns = arguments.longest_us.map_or(0, ns);
+        spec.deadline_ns = arguments.deadline_us.map_or(0, ns);
         spec.commands = arguments.commands.unwrap_or(1);
         spec.flags = if arguments.soft { uapi::SPEC_SOFT } else { 0 };
     } else if !arguments.clear && arguments.prio.is_none() && arguments.mode.is_none() {

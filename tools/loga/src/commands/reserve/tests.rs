@@ -36,7 +36,23 @@ fn promise_reaches_every_gpu_and_says_if_it_does_not_count_yet() {
         );
         assert_eq!((spec.capacity_ns, spec.period_ns), (2_500_000, 25_000_000));
         assert_eq!((spec.longest_ns, spec.commands), (500_000, 1));
+        assert_eq!(spec.deadline_ns, 0);
     }
+}
+
+#[test]
+fn deadline_before_the_end_of_the_period_is_set_and_listed() {
+    let fake = FakeKernel::new(1);
+    let line = "--pid 100 --capacity-us 2500 --period-us 25000 --longest-us 500 --deadline-us 5000";
+    let said = reserve(&fake, line).expect("set");
+    let words = "cbs 2500 us in every 25000 us within 5000 us";
+    assert!(said.contains(words), "{said}");
+    assert_eq!(fake.gpus.borrow()[0].specs[0].spec.deadline_ns, 5_000_000);
+    let table = reserve(&fake, "--list").expect("lists");
+    assert!(table.contains(words), "{table}");
+    let json = reserve(&fake, "--list --json").expect("lists");
+    let line: serde_json::Value = serde_json::from_str(json.trim()).expect("JSON");
+    assert_eq!(line["deadline_us"], 5000);
 }
 
 #[test]
@@ -148,6 +164,18 @@ fn refusals_name_the_option_and_what_would_be_right() {
             "--pid 100 --capacity-us 50 --period-us 999",
             "process 100: period_us=999 is out of range, want 1000 to 10000000",
         ),
+        (
+            "--pid 100 --capacity-us 2500 --period-us 25000 --deadline-us 5000",
+            "--longest-us",
+        ),
+        (
+            "--pid 100 --capacity-us 2500 --period-us 25000 --longest-us 500 --deadline-us 2499",
+            "process 100: deadline_us=2499 is out of range, want 2500 to 25000",
+        ),
+        (
+            "--pid 100 --capacity-us 2500 --period-us 25000 --longest-us 500 --deadline-us 5000 --kind pe",
+            "process 100: a deadline of a reserve that promises none: want kind cbs, not soft, with",
+        ),
         ("--pid 5 --prio 3", "there is no process 5: want one"),
         (
             "--pid 100 --clear",
@@ -177,6 +205,22 @@ fn promise_that_cannot_be_kept_is_refused_with_what_would_do() {
         "process 100: a command of process 77 may take 20000 us, which a promised deadline could not \
          bear: a period of 21000 us would do; a reserve without --longest-us promises a part of the \
          GPU only"
+    );
+    fake.refuse_specs(uapi::Refusal {
+        code: uapi::REFUSED_COSTS,
+        // CAST: a small number.
+        field: uapi::FIELDS
+            .iter()
+            .position(|name| *name == "deadline_us")
+            .expect("a field") as u32,
+        value: 0,
+        min: 7_000,
+        max: 0,
+    });
+    let said = reserve(&fake, line).expect_err("refused");
+    assert_eq!(
+        said,
+        "process 100: so many submissions would cost too much: a deadline of 7000 us would do"
     );
 }
 
