@@ -39,7 +39,7 @@ pub use spec::*;
 use core::mem::size_of;
 
 /// Version of every structure in this folder. Raised when a layout changes.
-pub const VERSION: u32 = 14;
+pub const VERSION: u32 = 15;
 
 /// Path of the control device.
 pub const DEVICE_PATH: &str = "/dev/loga";

@@ -144,7 +144,7 @@ mod tests {
     fn other_version_names_both_if_known() {
         let ours = Call::SetShare.header();
         let said = text(libc::EINVAL, ours, None);
-        assert!(said.contains("version 14 (88 bytes)"), "{said}");
+        assert!(said.contains("version 15 (88 bytes)"), "{said}");
         assert!(
             said.contains("the kernel module another one: use"),
             "{said}"
