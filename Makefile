@@ -21,7 +21,7 @@ help:
 	@echo 'make reproduce        one image booted twice, beside a busy host: are both runs the same?'
 	@echo 'make test-hostile     every hostile program on the branches 340, 470 and 550 of the driver, without and with each dispatcher'
 	@echo 'make test-debug       KUnit and the guest on kernels with lockdep, kmemleak, ..., and with KASAN'
-	@echo 'make test-slurm       Slurm, its cgroups and its jobs with the kernel module and six GPUs, on a kernel for it'
+	@echo 'make test-slurm       Slurm, its cgroups and its jobs with the kernel module and six GPUs, and weights of cgroups, on a kernel for it'
 	@echo 'make fuzz SECONDS=60  parsers of foreign bytes under a coverage-guided fuzzer, 60 s each'
 	@echo 'make cycles           load, attach, detach and unload LoGA CYCLES times (1000) beside clients'
 	@echo 'make soak             mixed load for SOAK seconds (3600); memory must come back'

@@ -19,7 +19,7 @@
 
 use super::credit::{full_slice, TICK};
 use super::token::{least_wanting, pass_token, Debt, Form, Past, Slice, Token};
-use super::{ClientState, Inputs, Policy, Rule};
+use super::{ClientState, Holder, Inputs, Policy, Rule};
 use crate::ids::GroupId;
 use crate::units::{signed, Ns, Weight};
 
@@ -46,6 +46,7 @@ impl Policy for Augmented {
     const NEEDS: Inputs = Inputs::Cpu;
     type OfClient = Standing;
     type OfGpu = Token;
+    const HOLDER: Option<Holder<Self>> = Some(Token::has_turn);
 }
 
 impl Form for Augmented {

@@ -19,7 +19,7 @@
 
 use super::credit::TICK;
 use super::token::{debt, pass_token, Debt, Form, Past, Slice, Token};
-use super::{ClientState, Inputs, Policy, Rule};
+use super::{ClientState, Holder, Inputs, Policy, Rule};
 use crate::ids::GroupId;
 use crate::units::{Ns, Weight};
 use core::cmp::Reverse;
@@ -50,6 +50,7 @@ impl Policy for CoScheduled {
     const NEEDS: Inputs = Inputs::Cpu;
     type OfClient = Standing;
     type OfGpu = Token;
+    const HOLDER: Option<Holder<Self>> = Some(Token::has_turn);
 }
 
 impl Form for CoScheduled {

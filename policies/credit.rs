@@ -18,7 +18,7 @@
 //! keeps its ticks whether it uses them or not, and a call that outlasts its turn is not charged.
 
 use super::token::{pass_token, Debt, Form, Order, Past, Slice, Token, MAX_SLICE};
-use super::{ClientState, Policy, Rule};
+use super::{ClientState, Holder, Policy, Rule};
 use crate::units::{Ns, Weight};
 
 /// Shortest turn, and unit of the others.
@@ -39,6 +39,7 @@ impl Policy for Credit {
     const RULE: Rule<Self> = Rule::Scans(pass_token::<Self>);
     type OfClient = Debt;
     type OfGpu = Token;
+    const HOLDER: Option<Holder<Self>> = Some(Token::has_turn);
 }
 
 impl Form for Credit {

@@ -20,7 +20,7 @@
 
 use super::credit::{ROUND, TICK};
 use super::token::{pass_token, Debt, Form, Past, Slice, Token};
-use super::{ClientState, Policy, Rule};
+use super::{ClientState, Holder, Policy, Rule};
 use crate::units::{signed, Ns};
 
 /// How much time turns out of order may take for each turn in order.
@@ -50,6 +50,7 @@ impl Policy for WithTargets {
     const RULE: Rule<Self> = Rule::Scans(pass_token::<Self>);
     type OfClient = Standing;
     type OfGpu = Token;
+    const HOLDER: Option<Holder<Self>> = Some(Token::has_turn);
 }
 
 impl Form for WithTargets {

@@ -6,9 +6,11 @@ use super::augc::Augmented;
 use super::cosched::CoScheduled;
 use super::credit::{full_slice, Credit};
 use super::credit_slo::WithTargets;
+use super::timeslice::{Disengaged, Engaged};
 use super::token::{debt, Form};
 use super::token_bench::{Bench, CLIENTS};
 use super::ScanResult;
+use crate::ids::GroupId;
 use crate::units::{Ns, Weight};
 
 /// Holders of the token in a number of turns.
@@ -53,9 +55,47 @@ fn overused<F: Form>(late: Ns) -> Bench {
     bench
 }
 
+/// Who has the turn, by the policy and by who is throttled.
+fn turn_is_of_who_runs_alone<F: Form>() {
+    let mut bench = Bench::of::<F>();
+    assert_eq!(bench.token.has_turn(), None);
+    let mut turns = 0;
+    for _ in 0..200 {
+        let before = bench.token.has_turn();
+        bench.scan_busy();
+        let holder = bench.token.has_turn();
+        match bench.holder() {
+            Some(alone) => assert_eq!(holder.map(GroupId::get), Some(alone)),
+            // Its last work drains; before the first turn, that of all.
+            None => assert_eq!(holder, before),
+        }
+        turns += u32::from(holder != before);
+    }
+    assert!(turns > 3);
+    // None wants the GPU: all run.
+    for client in &mut bench.clients {
+        (client.seen.pending, client.seen.blocked) = (false, false);
+    }
+    for _ in 0..40 {
+        bench.scan();
+    }
+    assert!(bench.clients.iter().all(|client| !client.throttled));
+    assert_eq!(bench.token.has_turn(), None);
+}
+
 #[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_policy_credit_rules))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn turn_is_of_the_client_that_runs_alone_until_the_next_one() {
+        turn_is_of_who_runs_alone::<Engaged>();
+        turn_is_of_who_runs_alone::<Disengaged>();
+        turn_is_of_who_runs_alone::<Credit>();
+        turn_is_of_who_runs_alone::<WithTargets>();
+        turn_is_of_who_runs_alone::<Augmented>();
+        turn_is_of_who_runs_alone::<CoScheduled>();
+    }
 
     #[test]
     fn full_turn_is_the_ratio_of_weights_in_ticks() {

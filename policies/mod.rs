@@ -42,6 +42,8 @@ mod las_levels;
 mod maxmin;
 #[cfg(any(test, loga_kunit))]
 mod maxmin_tests;
+#[cfg(any(test, loga_kunit))]
+mod names_tests;
 mod none;
 mod rivals;
 mod sampling;
@@ -59,6 +61,7 @@ pub use client::{ClientState, Inputs, Next, Phase, Scan, ScanResult};
 pub use service::Attained;
 
 use crate::error::Error;
+use crate::ids::GroupId;
 use crate::names::{Kind, Value};
 use crate::units::VTime;
 use core::fmt::Debug;
@@ -93,11 +96,18 @@ pub trait Policy: Sized + 'static {
         Attained::default()
     }
 
+    /// Under a policy with turns, the client that has the turn, if one has: it has the GPU alone
+    /// until the next one has it.
+    const HOLDER: Option<Holder<Self>> = None;
+
     /// What it keeps of a client that begins with this.
     fn beginning_with(_attained: Attained) -> Self::OfClient {
         Self::OfClient::default()
     }
 }
+
+/// Says who has the turn, by what a policy keeps of the GPU.
+pub type Holder<P> = fn(&<P as Policy>::OfGpu) -> Option<GroupId>;
 
 /// When a policy decides, and how.
 pub enum Rule<P: Policy> {
@@ -228,6 +238,16 @@ macro_rules! policies {
             )+
         }
 
+        impl KeptOfGpu {
+            /// The client that has the turn, see [`Policy::HOLDER`].
+            pub fn holder(&self) -> Option<GroupId> {
+                match self {
+                    KeptOfGpu::Nothing => None,
+                    $(KeptOfGpu::$kind(own) => <$rule as Policy>::HOLDER.and_then(|of| of(own)),)+
+                }
+            }
+        }
+
         $(
             impl Keeps for $rule {
                 fn of_client(kept: &KeptOfClient) -> Option<&Self::OfClient> {
@@ -279,6 +299,13 @@ macro_rules! policies {
             pub const fn staged(self) -> bool {
                 match self {
                     $(PolicyKind::$kind => matches!(<$rule as Policy>::RULE, Rule::Scans(_)),)+
+                }
+            }
+
+            /// Whether clients take turns, see [`Policy::HOLDER`].
+            pub const fn has_turns(self) -> bool {
+                match self {
+                    $(PolicyKind::$kind => <$rule as Policy>::HOLDER.is_some(),)+
                 }
             }
 
@@ -417,25 +444,4 @@ pub fn by_name(name: &str) -> Result<PolicyKind, Error> {
         .copied()
         .find(|kind| kind.name() == name)
         .ok_or(UNKNOWN)
-}
-
-#[cfg(any(test, loga_kunit))]
-#[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_policies))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn by_name_of_nothing_known_is_refused() {
-        assert_eq!(by_name("fifo"), Err(UNKNOWN));
-        assert_eq!(by_name(""), Err(UNKNOWN));
-        assert_eq!(by_name("Event"), Err(UNKNOWN));
-    }
-
-    #[test]
-    fn names_of_all_policies_differ() {
-        assert_eq!(NAMES.len(), PolicyKind::ALL.len());
-        for (index, name) in NAMES.iter().enumerate() {
-            assert!(!NAMES.iter().skip(index + 1).any(|other| other == name));
-        }
-    }
 }

@@ -20,7 +20,7 @@
 //! Computational Accelerators (ASPLOS 2014), timeslice with overuse control.
 
 use super::token::{pass_token, Debt, Form, Order, Past, Slice, Token, MAX_SLICE, MIN_SLICE};
-use super::{ClientState, Policy, Rule};
+use super::{ClientState, Holder, Policy, Rule};
 use crate::fair::mul_div;
 use crate::units::{Ns, Weight};
 
@@ -42,6 +42,7 @@ impl Policy for Engaged {
     const RULE: Rule<Self> = Rule::Scans(pass_token::<Self>);
     type OfClient = Debt;
     type OfGpu = Token;
+    const HOLDER: Option<Holder<Self>> = Some(Token::has_turn);
 }
 
 impl Form for Engaged {
@@ -57,6 +58,7 @@ impl Policy for Disengaged {
     const RULE: Rule<Self> = Rule::Scans(pass_token::<Self>);
     type OfClient = Debt;
     type OfGpu = Token;
+    const HOLDER: Option<Holder<Self>> = Some(Token::has_turn);
 }
 
 impl Form for Disengaged {

@@ -49,6 +49,13 @@ pub struct Token {
     pub(super) ahead: Option<Ns>,
 }
 
+impl Token {
+    /// The client that has the turn; until the next one has it, also while its last work drains.
+    pub(super) fn has_turn(&self) -> Option<GroupId> {
+        self.holder.filter(|_| self.stage != Stage::Open)
+    }
+}
+
 /// What is kept of a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Debt {

@@ -4,6 +4,7 @@
 
 use super::{check, ClientState, Engine, Fallback, KeptOfClient, KeptOfGpu};
 use super::{Next, Scan, MAX_NONPOLL};
+use crate::ids::GroupId;
 use crate::units::{Ns, VTime};
 
 /// A policy may throttle all clients for this long without a break: longer than any policy waits
@@ -14,6 +15,15 @@ pub const MAX_BARRIER: Ns = Ns::from_ms(2_000);
 const AFTER_FAULT: Ns = Ns::from_ms(1_000);
 
 impl Engine {
+    /// The group that has the turn, see [`Policy::HOLDER`](crate::policies::Policy::HOLDER); none
+    /// while all run, whatever the reason.
+    pub fn holder(&self) -> Option<GroupId> {
+        let decides = self.config.enforce && self.config.policy.staged() && !self.stages.changed();
+        self.kept
+            .holder()
+            .filter(|_| decides && self.throttled != 0)
+    }
+
     /// Decides which clients are throttled until the next scan.
     ///
     /// Call it after [`super::Action::Scan`], with [`ClientState::seen`] and

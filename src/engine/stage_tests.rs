@@ -32,6 +32,22 @@ fn after(scan: &Scan, time: Ns) -> Next {
     }
 }
 
+/// Scans of clients that want the GPU, until one of them has the turn.
+fn with_a_turn() -> (Engine, [ClientState; 2]) {
+    let (mut engine, mut clients) = (staged(), clients());
+    let mut now = Ns::ZERO;
+    while engine.holder().is_none() && now < Ns::from_ms(1_000) {
+        for client in &mut clients {
+            client.channels = 12;
+            client.seen.pending = !client.throttled;
+            client.seen.blocked = client.throttled;
+        }
+        engine.decide_scan(now, &mut clients);
+        now = engine.stages.due(engine.config()).unwrap_or(now);
+    }
+    (engine, clients)
+}
+
 #[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_engine_stages))]
 mod tests {
     use super::*;
@@ -79,6 +95,33 @@ mod tests {
             assert_eq!(clients[0].kept, KeptOfClient::Nothing);
             assert_eq!(clients[0].vtime, VTime::new(1_000));
         }
+    }
+
+    #[test]
+    fn turn_ends_when_all_clients_run_whatever_the_reason() {
+        let (mut engine, clients) = with_a_turn();
+        let running = clients.iter().find(|client| !client.throttled);
+        assert!(running.is_some() && engine.holder() == running.map(|client| client.id));
+        let account_only = Config {
+            enforce: false,
+            ..*engine.config()
+        };
+        assert!(engine.set_config(account_only).is_ok());
+        assert_eq!(engine.holder(), None);
+
+        let (mut engine, _) = with_a_turn();
+        let other = Config {
+            policy: PolicyKind::Credit,
+            ..*engine.config()
+        };
+        assert!(engine.holder().is_some() && engine.set_config(other).is_ok());
+        // It is given anew by a scan.
+        assert_eq!(engine.holder(), None);
+
+        let (mut engine, _) = with_a_turn();
+        assert!(engine.holder().is_some());
+        assert!(engine.watchdog(Ns::from_ms(60_000)).is_some());
+        assert_eq!(engine.holder(), None);
     }
 
     #[test]

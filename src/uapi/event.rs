@@ -72,8 +72,15 @@ pub const EVENT_VOID: u32 = 12;
 pub const EVENT_EXCEEDED: u32 = 13;
 /// Submissions of a client were longer than its reserve declares; `value` is how many.
 pub const EVENT_BREACHED: u32 = 14;
+/// Another group has the turn, under a policy with turns: it has the GPU alone. The client is one of
+/// the group's that the reader may see; 0 if there is none, as when all run. Which clients are in
+/// it says [`Group::turn`](super::Group::turn). There is one each time that the turn is passed on,
+/// some 30 a second on a GPU, so that readers have to ask for this kind by its bit.
+pub const EVENT_TURN: u32 = 15;
 /// One past the last kind.
-pub const EVENT_KINDS: u32 = 15;
+pub const EVENT_KINDS: u32 = 16;
+/// The kinds that tell what happens now and then; not [`EVENT_TURN`], which comes all the time.
+pub const EVENTS_RARE: u64 = ((1 << EVENT_KINDS) - 1) & !(1 << EVENT_TURN);
 
 /// The policy broke its contract.
 pub const FALLBACK_CONTRACT: u64 = 0;
@@ -109,6 +116,25 @@ impl Subscribe {
     pub const fn wants(&self, event: &Event) -> bool {
         let this_gpu = self.gpu == super::ALL_GPUS || self.gpu == event.gpu;
         this_gpu && event.kind < EVENT_KINDS && (self.mask >> event.kind) & 1 == 1
+    }
+}
+
+/// For each GPU, whether the last [`EVENT_TURN`] told a reader of a client: then it is told once
+/// that this client has the turn no more, and nothing of others that pass the turn among themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VisibleHolders(u64);
+
+impl VisibleHolders {
+    /// Nothing was told yet: a client of the reader may have the turn.
+    pub const NOTHING: Self = Self(u64::MAX);
+
+    /// Whether to tell that the turn on a GPU was passed on, to a client that the reader may see or
+    /// to none.
+    pub fn tells(&mut self, gpu: u32, visible: bool) -> bool {
+        let bit = 1u64.checked_shl(gpu).unwrap_or(0);
+        let before = self.0 & bit != 0;
+        self.0 = if visible { self.0 | bit } else { self.0 & !bit };
+        visible || before
     }
 }
 
@@ -211,6 +237,25 @@ mod tests {
         let mut queue = EventQueue::new(&mut store[..]);
         queue.push(&event(1));
         assert!(queue.pop().is_none());
+    }
+
+    #[test]
+    fn reader_is_told_once_that_its_client_has_the_turn_no_more() {
+        let mut told = VisibleHolders::NOTHING;
+        // Its client may have had it before.
+        assert!(told.tells(1, false));
+        assert!(!told.tells(1, false));
+        assert!(told.tells(1, true));
+        assert!(told.tells(1, true));
+        // Of another GPU nothing was told.
+        assert!(told.tells(0, false));
+        assert!(told.tells(1, false));
+        assert!(!told.tells(1, false));
+    }
+
+    #[test]
+    fn turns_are_not_among_the_rare_kinds() {
+        assert_eq!(EVENTS_RARE, 0x7fff);
     }
 
     #[test]

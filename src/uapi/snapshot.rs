@@ -411,6 +411,10 @@ pub struct Group {
     pub runs: u64,
     /// As of a [`Client`].
     pub copy_time_ns: u64,
+    /// 1 if it has the turn, under a policy with turns: it has the GPU alone until another group has.
+    pub turn: u32,
+    /// Zero.
+    pub reserved: u32,
 }
 
 /// One channel with a known submission page.
@@ -433,6 +437,6 @@ pub struct Channel {
 
 const _: () = assert!(core::mem::size_of::<Gpu>() == 408);
 const _: () = assert!(core::mem::size_of::<Client>() == 288);
-const _: () = assert!(core::mem::size_of::<Group>() == 104);
+const _: () = assert!(core::mem::size_of::<Group>() == 112);
 const _: () = assert!(core::mem::size_of::<Channel>() == 40);
 const _: () = assert!(core::mem::size_of::<Snapshot>() == 56 + 408);

@@ -46,6 +46,11 @@ const QUESTIONS: &[(&str, &str, &str)] = &[
         "--group-by user",
     ),
     (
+        "How does a program that has the turn of a GPU get the processor too?",
+        "policies.md#the-processor-follows-the-gpu",
+        "sudo loga agent cpu",
+    ),
+    (
         "What does a reserve promise, and under which conditions?",
         "engaged.md#what-is-promised",
         "**deadlines**",

@@ -2,7 +2,7 @@
 
 //! [glue] What happens on a GPU, for those who listen on `/dev/loga`.
 
-use super::listeners::{publish, About};
+use super::listeners::{publish, publish_turn, About};
 use super::wire::{throttled_by_number, zero_terminated};
 use crate::engaged::Report;
 use crate::engine::Fallback;
@@ -84,6 +84,11 @@ pub(crate) fn submissions(gpu: u32, about: Option<&About<'_>>, report: &Report) 
             publish(gpu, kind, about, count.into(), name);
         }
     }
+}
+
+/// The group of these clients has the turn from now on; without any, all run.
+pub(crate) fn turn<'a>(gpu: u32, group: impl Iterator<Item = About<'a>> + Clone) {
+    publish_turn(gpu, group);
 }
 
 /// The GPU stopped answering.

@@ -15,7 +15,7 @@ use super::refused::Refused;
 use crate::error;
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::process::Process;
-use crate::uapi::{self, Event, EventQueue, Subscribe, QUEUE_ROOM};
+use crate::uapi::{self, Event, EventQueue, Subscribe, VisibleHolders, QUEUE_ROOM};
 use crate::units::Ns;
 use kernel::alloc::flags::GFP_KERNEL_ACCOUNT;
 use kernel::bindings;
@@ -74,6 +74,7 @@ struct Wants {
     what: Subscribe,
     /// The subscribing process.
     reader: Reader,
+    turns: VisibleHolders,
     events: EventQueue<KVVec<Event>>,
 }
 
@@ -173,6 +174,7 @@ impl Listener {
         let wants = Wants {
             what: *what,
             reader,
+            turns: VisibleHolders::NOTHING,
             events: EventQueue::new(store),
         };
         let mut listeners = LISTENERS.lock();
@@ -318,6 +320,37 @@ impl Listener {
         drop(queue);
         self.wake_later();
     }
+
+    /// Queues that the turn on a GPU was passed on to the group of these clients, as far as the
+    /// listener may see them, if it subscribed to that.
+    fn enqueue_turn<'a>(
+        self: &Arc<Self>,
+        event: &Event,
+        mut group: impl Iterator<Item = About<'a>>,
+    ) {
+        let mut queue = self.queue.lock();
+        let Some(wants) = queue.wants.as_mut().filter(|wants| wants.what.wants(event)) else {
+            return;
+        };
+        let reader = wants.reader;
+        let about = group.find(|about| reader.may_see(about.user));
+        if !wants.turns.tells(event.gpu, about.is_some()) {
+            return;
+        }
+        wants.events.push(&match about {
+            Some(about) => Event {
+                client: about.client,
+                pid: about.process.number_in(&self.pids),
+                uid: about.user,
+                name: *about.comm,
+                ..*event
+            },
+            None => *event,
+        });
+        self.empty.store(0, Relaxed);
+        drop(queue);
+        self.wake_later();
+    }
 }
 
 #[no_mangle]
@@ -378,5 +411,22 @@ pub(super) fn publish(
     };
     for subscriber in LISTENERS.lock().iter() {
         subscriber.listener.enqueue(&event, about);
+    }
+}
+
+/// Queues for all listeners that subscribed to it that the turn was passed on to the group of these
+/// clients.
+pub(super) fn publish_turn<'a>(gpu: u32, group: impl Iterator<Item = About<'a>> + Clone) {
+    if COUNT.load(Relaxed) == 0 {
+        return;
+    }
+    let event = Event {
+        time_ns: ffi::now().get(),
+        kind: uapi::EVENT_TURN,
+        gpu,
+        ..Event::default()
+    };
+    for subscriber in LISTENERS.lock().iter() {
+        subscriber.listener.enqueue_turn(&event, group.clone());
     }
 }

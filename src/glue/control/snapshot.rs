@@ -200,6 +200,8 @@ impl View {
             throttled_count: account.throttles,
             runs: account.runs,
             copy_time_ns: account.copied.get(),
+            turn: (books.turn == Some(state.id)).into(),
+            reserved: 0,
         })
     }
 

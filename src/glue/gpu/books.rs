@@ -17,7 +17,7 @@ use crate::glue::kernel::storage::{common_storage, storage, Vectors};
 use crate::glue::trace;
 use crate::glue::trace::work_period::WorkPeriods;
 use crate::gpu::GpuState;
-use crate::ids::ClientId;
+use crate::ids::{ClientId, GroupId};
 use crate::regs::Chip;
 use crate::share::{
     rows_of_user, Group, GroupBy, Identity, Kind, Member, Settings, Shares, Subject, Totals,
@@ -52,6 +52,8 @@ pub(crate) struct Books {
     /// The chip of the GPU, and whether it answers.
     pub(crate) presence: Presence,
     pub(crate) sums: Sums,
+    /// The group that has the turn, as was told last.
+    pub(crate) turn: Option<GroupId>,
     pub(crate) periods: WorkPeriods,
     next_id: u64,
     /// Clients before this position are still to be checked, see [`Books::sweep`].
@@ -196,6 +198,7 @@ impl Books {
             gate_updates: KVec::with_capacity(2 * MAX_PAGES, GFP_KERNEL)?,
             presence: Presence::new(chip),
             sums: Sums::default(),
+            turn: None,
             periods: WorkPeriods::new(users),
             next_id: 1,
             swept: 0,

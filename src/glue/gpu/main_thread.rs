@@ -74,10 +74,16 @@ impl Work for Scheduler {
     }
 }
 
-/// Asks the engine once, and carries out its answer. False if this GPU has to wait until other
-/// GPUs have been polled; the thread is woken then.
+/// Asks the engine once, and carries out its answer, and tells who has the turn. False if this GPU
+/// has to wait until other GPUs have been polled; the thread is woken then.
 fn step(gpu: &Gpu, own: &mut MainState, wake: Wake) -> bool {
     let mut books = gpu.books.lock();
+    let has_permit = advance(&mut books, gpu, own, wake);
+    books.note_turn(gpu);
+    has_permit
+}
+
+fn advance(books: &mut Books, gpu: &Gpu, own: &mut MainState, wake: Wake) -> bool {
     let now = ffi::now();
     if gpu.device.is_lost() {
         books.note_loss(gpu, now);
@@ -87,7 +93,7 @@ fn step(gpu: &Gpu, own: &mut MainState, wake: Wake) -> bool {
     books.presence.probe(&gpu.device, now);
     books.check_throttles(gpu);
     let now = ffi::now();
-    if books.state.engine.wants_to_poll(now, wake) && !may_poll(gpu, &books) {
+    if books.state.engine.wants_to_poll(now, wake) && !may_poll(gpu, books) {
         if books.state.engine.next_scan().is_some_and(|at| at <= now) {
             books.scan(gpu, own);
         }
@@ -102,7 +108,7 @@ fn step(gpu: &Gpu, own: &mut MainState, wake: Wake) -> bool {
         }
         Action::StartPolling => {
             let begin = ffi::now();
-            start_polling(gpu, &mut books, own);
+            start_polling(gpu, books, own);
             let took = ffi::now().saturating_sub(begin);
             gpu.took.lock().start.add(took);
         }

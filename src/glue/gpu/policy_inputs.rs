@@ -207,6 +207,25 @@ impl Books {
         }
     }
 
+    /// Tells subscribers when another group has the turn, or none any more. Costs a comparison as
+    /// long as nothing changes.
+    pub(super) fn note_turn(&mut self, gpu: &Gpu) {
+        let runs_all = gpu.device.is_blind() || gpu.device.is_away();
+        let holder = self.state.engine.holder().filter(|_| !runs_all);
+        if holder == self.turn {
+            return;
+        }
+        self.turn = holder;
+        let shares = &self.state.shares;
+        let clients = shares.members().iter().zip(self.clients.iter());
+        let of_holder = |(member, _): &(&Member, _)| {
+            let group = shares.state_of(member.group()).map(|state| state.id);
+            group.is_some() && group == holder
+        };
+        let group = clients.filter(of_holder);
+        events::turn(self.gpu, group.map(|(member, client)| client.about(member)));
+    }
+
     /// Reports a fallback, if there was one.
     pub(super) fn report_fallback(&self, fallback: Option<Fallback>) {
         if let Some(cause) = fallback {

@@ -19,6 +19,7 @@
 //! | [`copies`] | tests of time on the copy engine |
 //! | [`claims`] | tests of claims of programs that are about to start |
 //! | [`policies`], [`attained`], [`dispatch`] | tests of each policy, and of engaged scheduling |
+//! | [`processors`] | tests of turns as they are told, and of `loga agent cpu` |
 //! | [`multi_gpu`], [`placing`] | tests with several GPUs, and of the one that a program is started on |
 //! | [`hostile`] | programs of an unprivileged user that try to get more than their share |
 //! | [`faults`] | tests of failures: the card, the driver, memory, processors |
@@ -52,6 +53,7 @@ mod leaks;
 mod multi_gpu;
 mod placing;
 mod policies;
+mod processors;
 mod protected;
 mod recording;
 mod reserve_sets;
@@ -169,6 +171,7 @@ fn tests() -> Vec<Test> {
         access::TESTS,
         policies::TESTS,
         attained::TESTS,
+        processors::TESTS,
         dispatch::TESTS,
         specs::TESTS,
         claims::TESTS,
@@ -230,7 +233,13 @@ fn main() -> ExitCode {
             functional,
         } => match (hostile, functional) {
             (None, true) => self::functional(&names, part),
-            (None, false) => ktap::run(&tests(), &names, part),
+            (None, false) => {
+                let mut tests = tests();
+                if processors::can_weigh() {
+                    tests.extend(processors::WITH_WEIGHTS);
+                }
+                ktap::run(&tests, &names, part)
+            }
             (Some(branch), functional) => {
                 ktap::set_functional(functional);
                 hostile::set_branch(branch);

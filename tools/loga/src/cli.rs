@@ -11,8 +11,8 @@ mod refusals;
 mod slurm;
 
 pub use engaged::{
-    Agent, AgentKind, Apply, Config, ConfigCheck, ConfigKind, ConfigShow, Focus, Reserve, Serve,
-    Spec, Whom,
+    Agent, AgentKind, Apply, Config, ConfigCheck, ConfigKind, ConfigShow, Cpu, Focus, Reserve,
+    Serve, Spec, Whom,
 };
 pub use kube::{Kube, Pods, Server};
 pub use place::{Asked, GpuName, OnGpu, Place, Run};

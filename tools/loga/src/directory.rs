@@ -297,6 +297,16 @@ fn mount(text: &[u8]) -> Option<PathBuf> {
     })
 }
 
+/// Where this system has its cgroups of version 2.
+///
+/// # Errors
+///
+/// What would be right.
+pub fn cgroups_of_system() -> Result<PathBuf, String> {
+    let mounts = fs::read("/proc/self/mounts").unwrap_or_default();
+    mount(&mounts).ok_or_else(|| NO_MOUNT.to_string())
+}
+
 /// A field of /proc/mounts: a backslash and three octal digits are a byte, such as a space.
 fn octal(field: &[u8]) -> Vec<u8> {
     let (mut bytes, mut rest) = (Vec::new(), field);

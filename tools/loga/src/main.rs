@@ -9,8 +9,8 @@ use loga_cli::cli::{Agent, AgentKind, Arguments, Command, Config, ConfigCheck, C
 use loga_cli::commands::apply::{follow, show, Outcome};
 use loga_cli::commands::kube::weights;
 use loga_cli::commands::{
-    apply, doctor, events, export, focus, generate, kube, place, policy, record, report, reserve,
-    run, serve, set, slurm, spec, stat, top, totals, Failure,
+    apply, cpu, doctor, events, export, focus, generate, kube, place, policy, record, report,
+    reserve, run, serve, set, slurm, spec, stat, top, totals, Failure,
 };
 use loga_cli::device::Device;
 use loga_cli::directory::Directory;
@@ -222,6 +222,12 @@ fn ask(command: &Command) -> Result<(), Failure> {
         Command::Agent(Agent {
             what: AgentKind::Focus(arguments),
         }) => focus::run(arguments, &device, &Directory::of_system(), &mut out),
+        Command::Agent(Agent {
+            what: AgentKind::Cpu(arguments),
+        }) => {
+            let cgroups = cpu::Cgroups::of_system().map_err(Failure::Text)?;
+            cpu::run(arguments, &device, &cgroups, &*stop()?, &mut out)
+        }
         Command::Place(arguments) => {
             place::run(arguments, &device, &Environment::of_process(), &mut out)
         }

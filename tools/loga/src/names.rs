@@ -151,6 +151,7 @@ pub const EVENTS: [&str; uapi::EVENT_KINDS as usize] = [
     "void",
     "exceeded",
     "breached",
+    "turn",
 ];
 
 /// Kind of an event.

@@ -176,6 +176,16 @@ pub enum AgentKind {
     /// `loga policy set --dispatch prio`. Windows that do not use X11 are not seen. For root, with
     /// DISPLAY and XAUTHORITY of the session: `sudo --preserve-env=DISPLAY,XAUTHORITY loga agent focus`.
     Focus(Focus),
+    /// Put first on the processors who has the turn of a GPU
+    ///
+    /// Under the policies timeslice, timeslice-eng, credit, credit-slo, augc and cosched one client
+    /// has the GPU alone for its turn. While it has, the agent raises cpu.weight of its cgroup, so
+    /// that it does not lose its turn to what computes on the same processors, and puts the old
+    /// weight back afterwards, or when it ends itself: by a signal, when LoGA is gone, and when it
+    /// was killed, with its next start. A weight that somebody else sets meanwhile stays. Needs the
+    /// controller cpu of cgroup v2. A weight counts among the cgroups with the same parent. For root,
+    /// or for the user that owns the cgroups.
+    Cpu(Cpu),
     /// Serve figures to monitoring systems, in the formats of OpenMetrics and Prometheus
     ///
     /// GET /metrics; docs/monitoring.md describes the metrics. Without the kernel module it answers
@@ -190,6 +200,22 @@ pub enum AgentKind {
     /// without either stay as they are, and so do all while the API server or LoGA does not answer.
     /// Whoever makes a pod chooses its annotation: --max-weight bounds it. For root.
     Pods(super::Pods),
+}
+
+/// Arguments of `loga agent cpu`.
+#[derive(Args, Clone, Debug)]
+pub struct Cpu {
+    /// Weight during the turn, 1 to 10000; less than a cgroup has does nothing [default: ten times
+    /// what it was, 10000 at most]
+    #[arg(long, value_name = "N", value_parser = whole(1..=10_000u32))]
+    pub weight: Option<u32>,
+    /// Only the turns of this GPU [default: all]
+    #[arg(long, value_name = "N")]
+    pub gpu: Option<u32>,
+    /// Folder of the file of what is raised [default: /run/loga-cpu for root, else loga-cpu in
+    /// XDG_RUNTIME_DIR]
+    #[arg(long, value_name = "FOLDER")]
+    pub state: Option<PathBuf>,
 }
 
 /// Most processes with rows of their own.

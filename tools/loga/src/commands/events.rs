@@ -158,6 +158,9 @@ impl Line {
             let what = OF_SUBMISSIONS.iter().find(of_kind);
             write!(out, ", {count} {}", what.map_or("", |(_, what)| what))?;
         }
+        if self.event == names::EVENTS[uapi::EVENT_TURN as usize] && self.client.is_none() {
+            write!(out, ", none has it")?;
+        }
         writeln!(out)
     }
 }
@@ -227,7 +230,7 @@ fn mask(arguments: &cli::Events) -> u64 {
         .map(bit)
         .fold(0, |mask, bit| mask | bit)
     {
-        0 => (1 << uapi::EVENT_KINDS) - 1,
+        0 => uapi::EVENTS_RARE,
         mask => mask,
     }
 }
@@ -287,8 +290,9 @@ mod tests {
             event(4, uapi::EVENT_ELSEWHERE, 1),
             event(5, uapi::EVENT_MISSED, 3),
             event(6, uapi::EVENT_BREACHED, 2),
+            event(7, uapi::EVENT_TURN, 0),
         ]);
-        let text = events(&fake, "--times 7");
+        let text = events(&fake, "--times 8");
         let at = "[   12.345678] GPU 0: 432 throttle:";
         let said = [
             "appeared",
@@ -298,6 +302,7 @@ mod tests {
             "elsewhere, it has claimed GPU 1",
             "missed, 3 deadlines that were promised",
             "breached, 2 submissions longer than declared",
+            "turn",
         ];
         let lines: Vec<String> = said.iter().map(|said| format!("{at} {said}\n")).collect();
         let expected = lines.concat();
@@ -311,13 +316,15 @@ mod tests {
             of_gpu(uapi::EVENT_FALLBACK, uapi::FALLBACK_LATE, b""),
             of_gpu(uapi::EVENT_POLICY, 0, b"maxmin"),
             of_gpu(uapi::EVENT_GPU_LOST, 0, b""),
+            of_gpu(uapi::EVENT_TURN, 0, b""),
         ]);
-        let text = events(&fake, "--times 3");
+        let text = events(&fake, "--times 4");
         let said: Vec<&str> = text.lines().filter_map(|line| line.get(14..)).collect();
         let expected = [
             " GPU 0: fallback, all clients run: late",
             " GPU 0: policy maxmin decides",
             " GPU 0: gpu-lost",
+            " GPU 0: turn, none has it",
         ];
         assert_eq!(said, expected);
     }
@@ -350,8 +357,11 @@ mod tests {
     fn subscription_is_to_the_kinds_and_the_gpu_asked_for() {
         let fake = FakeKernel::new(2);
         events(&fake, "--times 0");
-        let all = (uapi::ALL_GPUS, (1 << uapi::EVENT_KINDS) - 1);
+        let all = (uapi::ALL_GPUS, uapi::EVENTS_RARE);
         assert_eq!(fake.subscribed.get(), Some(all));
+        events(&fake, "--times 0 --kinds turn");
+        let turns = (uapi::ALL_GPUS, 1 << uapi::EVENT_TURN);
+        assert_eq!(fake.subscribed.get(), Some(turns));
         events(&fake, "--times 0 --gpu 1 --kinds throttled,released");
         let two = (1 << uapi::EVENT_THROTTLED) | (1 << uapi::EVENT_RELEASED);
         assert_eq!(fake.subscribed.get(), Some((1, two)));

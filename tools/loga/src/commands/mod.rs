@@ -10,6 +10,7 @@
 //! | [`reserve`] | priorities, modes and reserves |
 //! | [`spec`] | the same from a file |
 //! | `subject` | what these set something for |
+//! | [`cpu`] | who has the turn of a GPU comes first on the processors |
 //! | [`focus`] | the program whose window has the focus |
 //! | [`serve`] | figures for monitoring systems |
 //! | [`policy`] | the policy, and the knobs |
@@ -27,6 +28,7 @@
 //! | [`generate`] | manual pages and completions |
 
 pub mod apply;
+pub mod cpu;
 pub mod doctor;
 pub mod events;
 pub mod export;

@@ -249,7 +249,7 @@ impl<C: Calls, F: Fn() -> Result<Control<C>, Error>> Recorder<C, F> {
 /// Subscribes, then reads: an event that comes between is of before.
 fn connect(control: &Control<impl Calls>, subject: &mut Subject) -> Result<Vec<Reading>, Error> {
     let gpu = subject.gpu.unwrap_or(uapi::ALL_GPUS);
-    control.subscribe(gpu, (1 << uapi::EVENT_KINDS) - 1)?;
+    control.subscribe(gpu, uapi::EVENTS_RARE)?;
     read(control, subject)
 }
 

@@ -22,6 +22,9 @@ pub struct Group {
     pub weight: u32,
     /// Whether the policy throttles it.
     pub throttled: bool,
+    /// Whether it has the turn, under a policy with turns.
+    #[serde(default)]
+    pub turn: bool,
     /// GPU time of its processes that was seen in polling phases.
     pub measured_ns: u64,
     /// GPU time, scaled to all phases.
@@ -68,6 +71,7 @@ impl Group {
             members: now.members,
             weight: now.weight,
             throttled: now.throttled != 0,
+            turn: now.turn != 0,
             measured_ns,
             gpu_time_ns,
             share: phases.share(measured_ns, gpu_time_ns),
