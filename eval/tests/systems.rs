@@ -94,6 +94,19 @@ fn figures_miss_nothing_but_what_submissions_cost() {
 }
 
 #[test]
+fn figure_1_depends_on_the_priority_of_the_processor_only_where_both_programs_spin_on_it() {
+    let figure = systems::figure("timegraph-1", SHORT).unwrap().unwrap();
+    let lost = |at: usize| figure.lines[at].ours;
+    // Alone, and four lines beside each of the others: apart, on one processor, gained, spinning.
+    assert_eq!(figure.lines.len(), 9);
+    for first in [1, 5] {
+        let [apart, shared, spinning] = [0, 1, 3].map(|at| lost(first + at));
+        assert!(shared > 0.9 * apart, "{apart}, {shared}");
+        assert!(spinning < 0.5 * shared, "{shared}, {spinning}");
+    }
+}
+
+#[test]
 fn engines_that_store_a_frame_at_once_get_what_they_get_on_the_model_of_a_gpu() {
     // `engines_with_reserves_get_what_they_are_promised`, see docs/engaged-figures.md: the first two
     // take turns, the last has next to nothing; with reserves 57.6, 9.6 and 4.7 %.
