@@ -54,8 +54,8 @@ pub fn run_gpu(
     })
 }
 
-/// Runs all GPUs of a scenario whose clients share its processors, without a scheduler or under a
-/// policy of LoGA.
+/// Runs all GPUs of a scenario whose clients share its processors, without a scheduler, under a
+/// policy of LoGA, or with one client at a time.
 ///
 /// # Errors
 ///
@@ -72,6 +72,10 @@ pub fn run_together(scenario: &Scenario, seed: u64) -> Result<Outcome, Error> {
             })?
         }
         Kind::Hardware => together(scenario, seed, &gpus, |_| Ok(Hardware))?,
+        Kind::Exclusive => together(scenario, seed, &gpus, |one| {
+            let wakeup = scenario.costs.wakeup.0.get();
+            Ok(Exclusive::new(&one.clients, &scenario.policy, wakeup))
+        })?,
         kind => return Err(Error::NotTogether(kind)),
     };
     Ok(Outcome { seed, gpus })

@@ -158,7 +158,7 @@ mod tests {
             quantum: Millis(Ns::from_ms(30)),
             idle_release: Millis(Ns::from_ms(30)),
             cpu_boost: 100,
-            ..Policy::of(Kind::Exclusive)
+            ..Policy::paper(Kind::Exclusive)
         };
         let turns = |clients: &[&Client]| Exclusive::new(clients, &policy, 5_000);
         let pair = |cpu| vec![client(Some(cpu), Wait::Spin), client(Some(cpu), Wait::Spin)];

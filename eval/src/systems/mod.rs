@@ -5,6 +5,7 @@
 
 mod figure;
 mod gvim;
+mod measured;
 mod page;
 mod pegasus;
 mod strings;

@@ -104,13 +104,25 @@ impl Trial {
         let at = self.names.iter().position(|known| known == name);
         // PANIC: figures name their own clients, and tests make all figures.
         let at = at.expect("a client of the trial");
-        let sum: f64 = self
-            .runs
-            .iter()
-            .map(|run| value(run, &run.clients[at]))
-            .sum();
+        self.of_all(|run| value(run, &run.clients[at]))
+    }
+
+    /// The mean over the seeds of something of the GPU.
+    fn of_all(&self, value: impl Fn(&GpuOutcome) -> f64) -> f64 {
+        let sum: f64 = self.runs.iter().map(value).sum();
         // CAST: a few runs.
         sum / self.runs.len() as f64
+    }
+
+    /// Time of the scheduler's threads on a processor, in percent.
+    pub(super) fn scheduler_pct(&self) -> f64 {
+        self.of_all(|run| run.percent(run.ledger.cpu))
+    }
+
+    /// Scans of the channels per second.
+    pub(super) fn scans(&self) -> f64 {
+        // CAST: a count, and a time that a double holds exactly.
+        self.of_all(|run| run.ledger.scans as f64 * 1e9 / run.length as f64)
     }
 
     /// Rounds per second.

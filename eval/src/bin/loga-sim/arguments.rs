@@ -110,7 +110,7 @@ pub(crate) struct CompareArgs {
 
 #[derive(Args)]
 pub(crate) struct PaperArgs {
-    /// Figure or section: 7a, 7b, 8, 9, 10, 11, 5.6; of other papers: timegraph-7 to -16, pegasus-3 to -9, strings-1, strings-9 to -15, gvim-1, placing-herd, placing-long
+    /// Figure or section: 7a, 7b, 8, 9, 10, 11, 5.6; of other papers: timegraph-1 and -7 to -16, pegasus-3 to -9, strings-1, strings-9 to -15, gvim-1, placing-herd, placing-long
     pub(crate) figure: String,
     /// Print JSON; the figures of the LoGA paper always are
     #[arg(long)]

@@ -3,20 +3,22 @@
 //! [tool] Experiments of the Pegasus paper with its policies: turns on the GPU, and processors that
 //! clients share.
 //!
-//! The paper's programs are stand-ins, and its virtual machines are processes here. Two guests of
-//! the paper share a processor and a GPU, two others the same elsewhere, so that one such pair is
-//! simulated, but for Figure 7, whose guests share processors across two GPUs. Source: Gupta and
-//! others, Pegasus, USENIX ATC 2011, section 6; its bars are plotted only, so numbers are those of
-//! its text.
+//! The paper's programs are stand-ins, and its virtual machines are processes here. Of its four
+//! guests two share a processor and a GPU, and two the others ([`guests`]); those of Figure 7 share
+//! processors across two GPUs. Source: Gupta and others, Pegasus, USENIX ATC 2011, section 6; its
+//! bars are plotted only, so numbers are those of its text.
 
+mod cost;
 mod pictures;
 mod response;
 mod targets;
 mod turns;
 
 use super::figure::Experiment;
+use crate::outcome::Error;
 use crate::scenario::{Client, Costs, Kind, Phase, Policy, Scenario, Span, Wait};
 use crate::systems::figure::Length;
+use crate::systems::trial::Trial;
 use loga::policies::PolicyKind;
 use loga::units::Ns;
 
@@ -25,27 +27,33 @@ const SLICE: Ns = Ns::from_us(3_000);
 /// How many times the weight of the holder of a turn counts on its processor, where the processor
 /// follows the GPU.
 const BOOST: u32 = 100;
+/// The guests; the first and the third share a processor and a GPU, the others the other ones.
+const GUESTS: [&str; 4] = ["Dom1", "Dom2", "Dom3", "Dom4"];
+/// Processors, and GPUs.
+const PAIRS: usize = 2;
+/// Calls of a run of the stand-in for BlackScholes.
+const RUN: u64 = 512;
 
 /// The figures, with what is done in them.
 pub(super) const FIGURES: &[Experiment] = &[
     (
         "pegasus-3",
-        "two clients with a processor each: what turns cost",
+        "a client alone, and two with a processor each: what turns cost",
         turns::cost,
     ),
     (
         "pegasus-4",
-        "two clients share a processor and a GPU: turns, and the processor with them",
+        "four guests, of which two share a processor and a GPU: turns, and the processor with them",
         turns::together,
     ),
     (
         "pegasus-5",
-        "credits 256 and 1024, 512 and 256: two clients that always want the GPU",
+        "four guests that always want the GPU: credits 256 and 1024, 512 and 256",
         turns::credits,
     ),
     (
         "pegasus-6",
-        "credits, credits of the processor, and targets: clients that always want the GPU",
+        "four guests that always want the GPU: credits, credits of the processor, and targets",
         targets::targets,
     ),
     (
@@ -63,6 +71,11 @@ pub(super) const FIGURES: &[Experiment] = &[
         "two clients with jobs of some 50 ms, of very different lengths",
         response::variable,
     ),
+    (
+        "pegasus-table-2",
+        "32 clients: what turns cost the processor",
+        cost::of_the_processor,
+    ),
 ];
 
 /// Calls that are waited for (BlackScholes): 400 us on a processor, 600 us on the GPU.
@@ -71,9 +84,13 @@ fn calls(name: &str, wait: Wait) -> Client {
         Span::uniform_us(380.0, 420.0),
         Span::uniform_us(570.0, 630.0),
     );
+    let run = Phase {
+        repeat: RUN,
+        ..Phase::new(cpu, kernel)
+    };
     Client {
         wait,
-        ..Client::new(name, vec![Phase::new(cpu, kernel)])
+        ..Client::new(name, vec![run])
     }
 }
 
@@ -100,6 +117,21 @@ fn pair(policy: Policy, clients: [Client; 2], one_cpu: bool, length: Length) -> 
         clients: clients.map(place).into(),
         ..Scenario::new(Ns::from_ms(length.seconds * 1000), Costs::default())
     }
+}
+
+/// The four guests.
+fn guests(policy: Policy, clients: [Client; 4], length: Length) -> Result<Trial, Error> {
+    let mut scenario = Scenario::new(Ns::from_ms(length.seconds * 1000), Costs::default());
+    scenario.gpus = vec![scenario.gpus[0]; PAIRS];
+    scenario.cpus = vec![SLICE; PAIRS];
+    scenario.policy = policy;
+    let place = |(at, client): (usize, Client)| Client {
+        gpu: at % PAIRS,
+        cpu: Some(at % PAIRS),
+        ..client
+    };
+    scenario.clients = clients.into_iter().enumerate().map(place).collect();
+    Trial::together(scenario, length)
 }
 
 /// A policy of LoGA.

@@ -2,11 +2,10 @@
 
 //! Figure 6: what clients get by credits, by the credits of their processors, and by targets.
 
-use super::{calls, loga, pair, queued};
+use super::{calls, guests, loga, queued, GUESTS};
 use crate::outcome::Error;
 use crate::scenario::{Client, Kind, Policy, Wait};
 use crate::systems::figure::{Criterion, Length, Line, Lines};
-use crate::systems::trial::Trial;
 use loga::policies::PolicyKind;
 use loga::units::Weight;
 use rand::{Rng, SeedableRng};
@@ -31,14 +30,16 @@ const fn guest(name: &'static str, credits: u32, cpu: u32, target: u32) -> Guest
     }
 }
 
-/// Those that share a GPU.
-const PAIRS: [[Guest; 2]; 2] = [
-    [guest("Dom1", 1024, 256, 20), guest("Dom3", 256, 1024, 70)],
-    [guest("Dom2", 1024, 1024, 70), guest("Dom4", 768, 256, 20)],
+/// All of them.
+const ALL: [Guest; 4] = [
+    guest("Dom1", 1024, 256, 20),
+    guest("Dom2", 1024, 1024, 70),
+    guest("Dom3", 256, 1024, 70),
+    guest("Dom4", 768, 256, 20),
 ];
 
-/// Random pairs of credits and targets.
-const RANDOM_PAIRS: u32 = 20;
+/// Sets of four random guests: credits, credits of the processor, and targets.
+const RANDOM_SETS: u32 = 10;
 const RANDOM_SEED: u64 = 1;
 
 /// A client with this weight and target.
@@ -50,76 +51,80 @@ fn with(client: Client, weight: u32, target_pct: Option<u32>) -> Client {
     }
 }
 
-/// Parts of the GPU of both, in percent.
-fn parts(policy: Policy, clients: [Client; 2], length: Length) -> Result<[f64; 2], Error> {
-    let names = [0, 1].map(|at: usize| clients[at].name.clone());
-    let trial = Trial::of(pair(policy, clients, false, length), length)?;
-    Ok(names.map(|name| trial.use_pct(&name)))
+/// Parts of their GPU that guests get, in percent.
+fn parts(policy: Policy, clients: [Client; 4], length: Length) -> Result<[f64; 4], Error> {
+    let trial = guests(policy, clients, length)?;
+    Ok(GUESTS.map(|name| trial.use_pct(name)))
+}
+
+/// All guests, each with its credits of the processor.
+fn all(client: fn(&Guest) -> Client) -> [Client; 4] {
+    ALL.each_ref().map(|one| Client {
+        cpu_weight: Weight::new(one.cpu).unwrap_or_default(),
+        ..client(one)
+    })
 }
 
 /// Figure 6.
 pub(super) fn targets(length: Length) -> Lines {
     let slo = || loga(PolicyKind::CreditSlo);
+    let by_credits = |one: &Guest| with(queued(one.name), one.credits, None);
+    let by_cpu = |one: &Guest| with(queued(one.name), one.cpu, None);
+    let by_target = |one: &Guest| with(queued(one.name), one.credits, Some(one.target));
+    let waits = |one: &Guest| {
+        let calls = calls(one.name, Wait::Block);
+        with(calls, one.credits, Some(one.target))
+    };
+    let none = Policy::paper(Kind::Hardware);
+    let none = parts(none, all(|one| queued(one.name)), length)?;
+    let credits = parts(loga(PolicyKind::Credit), all(by_credits), length)?;
+    let cpu = parts(loga(PolicyKind::Credit), all(by_cpu), length)?;
+    let target = parts(slo(), all(by_target), length)?;
+    let waiting = parts(slo(), all(waits), length)?;
     let mut lines = Vec::new();
     let mut least_of_none = f64::INFINITY;
-    for guests in &PAIRS {
-        let all = |client: fn(&Guest) -> Client| guests.each_ref().map(client);
-        let none = Policy::paper(Kind::Hardware);
-        let none = parts(none, all(|one| queued(one.name)), length)?;
-        let by_credits = all(|one| with(queued(one.name), one.credits, None));
-        let credits = parts(loga(PolicyKind::Credit), by_credits, length)?;
-        let by_cpu = all(|one| with(queued(one.name), one.cpu, None));
-        let cpu = parts(loga(PolicyKind::Credit), by_cpu, length)?;
-        let by_target = all(|one| with(queued(one.name), one.credits, Some(one.target)));
-        let target = parts(slo(), by_target, length)?;
-        let waits = |one: &Guest| {
-            let calls = calls(one.name, Wait::Block);
-            with(calls, one.credits, Some(one.target))
+    for (at, one) in ALL.iter().enumerate() {
+        let Guest {
+            name,
+            credits: own,
+            cpu: of_cpu,
+            target: wanted,
+        } = one;
+        least_of_none = least_of_none.min(target[at] / none[at]);
+        let paper = match (*name, *of_cpu) {
+            ("Dom4", _) => ">= +18 %",
+            _ => "-",
         };
-        let waiting = parts(slo(), all(waits), length)?;
-        for (at, one) in guests.iter().enumerate() {
-            let Guest {
-                name,
-                credits: own,
-                cpu: of_cpu,
-                target: wanted,
-            } = one;
-            least_of_none = least_of_none.min(target[at] / none[at]);
-            let paper = match (*name, *of_cpu) {
-                ("Dom4", _) => ">= +18 %",
-                _ => "-",
-            };
-            lines.extend([
-                Line::new(
-                    format!("{name}: by {own} credits"),
-                    "-",
-                    credits[at],
-                    "%",
-                    Any,
-                ),
-                Line::new(
-                    format!("{name}: by {of_cpu} credits of its processor"),
-                    paper,
-                    cpu[at],
-                    "%",
-                    Any,
-                ),
-                Line::new(
-                    format!("{name}: by {own} credits and a target of {wanted} %"),
-                    "-",
-                    target[at],
-                    "%",
-                    AtLeast(0.95 * f64::from(*wanted)),
-                ),
-                Line::new(
-                    format!("{name}: the same, with calls that are waited for"),
-                    "-",
-                    waiting[at],
-                    "%",
-                    Any,
-                ),
-            ]);
-        }
+        lines.extend([
+            Line::new(
+                format!("{name}: by {own} credits"),
+                "-",
+                credits[at],
+                "%",
+                Any,
+            ),
+            Line::new(
+                format!("{name}: by {of_cpu} credits of its processor"),
+                paper,
+                cpu[at],
+                "%",
+                Any,
+            ),
+            Line::new(
+                format!("{name}: by {own} credits and a target of {wanted} %"),
+                "-",
+                target[at],
+                "%",
+                AtLeast(0.95 * f64::from(*wanted)),
+            ),
+            Line::new(
+                format!("{name}: the same, with calls that are waited for"),
+                "-",
+                waiting[at],
+                "%",
+                Any,
+            ),
+        ]);
     }
     lines.push(Line::new(
         "least part of one without a scheduler",
@@ -133,29 +138,33 @@ pub(super) fn targets(length: Length) -> Lines {
          GPU without a scheduler, and its target and what is left with one.",
     ));
     lines.push(Line::new(
-        format!("{RANDOM_PAIRS} random pairs with 90 % together: least part of a target"),
+        format!(
+            "{} random pairs with 90 % together: least part of a target",
+            2 * RANDOM_SETS
+        ),
         "-",
-        100.0 * least_of_random_pairs(length)?,
+        100.0 * least_of_random_sets(length)?,
         "%",
         AtLeast(95.0),
     ));
     Ok(lines)
 }
 
-/// The least part of its target that a client of random pairs gets.
-fn least_of_random_pairs(length: Length) -> Result<f64, Error> {
+/// The least part of its target that a guest of random sets gets. The targets of two that share a GPU
+/// are 90 % together.
+fn least_of_random_sets(length: Length) -> Result<f64, Error> {
     let mut random = Pcg64::seed_from_u64(RANDOM_SEED);
     let mut least = f64::INFINITY;
-    for _ in 0..RANDOM_PAIRS {
-        let first = random.random_range(5..=85);
-        let targets = [first, 90 - first];
-        let clients = ["first", "second"].map(|name| {
-            let weight = random.random_range(1..=2048);
-            (name, weight)
-        });
-        let clients = [0, 1].map(|at: usize| {
-            let (name, weight) = clients[at];
-            with(queued(name), weight, Some(targets[at]))
+    for _ in 0..RANDOM_SETS {
+        let [first, second] = [0, 1].map(|_| random.random_range(5..=85));
+        let targets = [first, second, 90 - first, 90 - second];
+        let mut left = targets.into_iter();
+        let clients = GUESTS.map(|name| {
+            let [weight, cpu] = [0, 1].map(|_| random.random_range(1..=2048));
+            Client {
+                cpu_weight: Weight::new(cpu).unwrap_or_default(),
+                ..with(queued(name), weight, left.next())
+            }
         });
         let parts = parts(loga(PolicyKind::CreditSlo), clients, length)?;
         for (part, target) in parts.iter().zip(targets) {

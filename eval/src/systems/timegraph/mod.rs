@@ -7,6 +7,7 @@
 //! section 6; its bars are plotted only, so numbers are those of its text.
 
 mod games;
+mod plain;
 mod rates;
 mod response;
 mod standins;
@@ -16,6 +17,11 @@ use super::figure::Experiment;
 
 /// The figures, with what is done in them.
 pub(super) const FIGURES: &[Experiment] = &[
+    (
+        "timegraph-1",
+        "a game of the highest CPU priority beside an engine or a bomb; no scheduler",
+        plain::game_without_a_scheduler,
+    ),
     (
         "timegraph-7",
         "a game (HT) above an engine (PRT); then the engine has 2.5 of 25 ms",

@@ -7,6 +7,7 @@ mod accounting;
 mod decision;
 mod dispatch;
 mod sharing;
+mod turns;
 
 use crate::table::{Row, Table};
 
@@ -32,6 +33,7 @@ pub fn all() -> Vec<Table> {
         dispatch::dispatch(),
         dispatch::looks(),
         dispatch::frames(),
+        turns::turns(),
     ]
 }
 
