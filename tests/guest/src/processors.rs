@@ -26,6 +26,7 @@ crate::ktap::tests![
 ];
 
 crate::ktap::tests![const WITH_WEIGHTS;
+    spinning_clients_beside_work_get_more_with_the_agent: timed,
     spinning_clients_alone_get_the_same_with_the_agent: timed,
     weights_are_put_back_by_an_agent_that_ends_and_after_one_that_was_killed,
 ];
@@ -229,6 +230,28 @@ fn weight(cgroup: &Cgroup) -> Result<String, String> {
         .map_err(|error| error.to_string())
 }
 
+/// A program in a cgroup that computes on the first processor and never uses a GPU; killed when
+/// dropped.
+struct Work(Child);
+
+impl Work {
+    fn start_in(cgroup: &Cgroup) -> Result<Self, String> {
+        let mut command = Command::new("taskset");
+        command.args(["1", "sh", "-c", "while :; do :; done"]);
+        let child = command.spawn().map_err(|error| error.to_string())?;
+        let work = Work(child);
+        cgroup.add_process(work.0.id())?;
+        Ok(work)
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// Clients that spin for each of their kernels.
 const SPINNING: &str = "--kernel-us 600 --wait spin --channels 2";
 /// Their kernels, in us.
@@ -237,17 +260,21 @@ const KERNEL_US: f64 = 600.0;
 const SPAN: Duration = Duration::from_secs(4);
 
 /// Kernels a second of two spinning clients on one processor, each in a cgroup of its own, without
-/// and with the agent.
-fn kernels_a_second() -> Result<[f64; 2], String> {
+/// and with the agent; with a program beside each client that computes, or none.
+fn kernels_a_second(with_work: bool) -> Result<[f64; 2], String> {
     let stage = Stage::set(LAZY, TURNS)?;
     let cgroups = weighed()?;
     let mut loads = Vec::new();
+    let mut works = Vec::new();
     for cgroup in &cgroups {
         let load = Load::start_on(0, SPINNING)?;
         cgroup.add_process(load.pid())?;
         loads.push(load);
     }
     stage.wait_until_all_measured(&loads)?;
+    for cgroup in cgroups.iter().filter(|_| with_work) {
+        works.push(Work::start_in(cgroup)?);
+    }
     let measure = || -> Result<f64, String> {
         std::thread::sleep(Duration::from_millis(200));
         Truth::reset()?;
@@ -271,13 +298,24 @@ fn kernels_a_second() -> Result<[f64; 2], String> {
         ensure!(left == "100", "weight {left} is left");
     }
     stage.check_no_fallback()?;
-    drop((loads, cgroups));
+    drop((works, loads, cgroups));
     stage.teardown()?;
     Ok([without, with])
 }
 
+fn spinning_clients_beside_work_get_more_with_the_agent() -> Verdict {
+    let [without, with] = kernels_a_second(true)?;
+    // Of the processor a client that has the turn gets half of what its cgroup gets: half of 1/2
+    // without the agent, half of 1000/1100 with it, which is 20/11 as much.
+    within(
+        "kernels with the agent to without",
+        with / without,
+        1.2..=20.0 / 11.0,
+    )
+}
+
 fn spinning_clients_alone_get_the_same_with_the_agent() -> Verdict {
-    let [without, with] = kernels_a_second()?;
+    let [without, with] = kernels_a_second(false)?;
     // Whose turn it is not sleeps at its next store, and takes no processor from the other: it had
     // to compute for a tenth of the time at least to change that.
     within(
