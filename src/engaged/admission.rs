@@ -9,13 +9,14 @@
 //! end of a command until the next one runs, `C_i' = C_i + n_i * delta`, all of these have to hold:
 //!
 //! ```text
-//! parts:                 sum over all promises of C_i' / T_i  <=  limit
-//! for every firm k:      sum over firm D_i <= D_k of C_i' / min(D_i, T_i)
-//!                        + sum over those but k of E_i / D_k  +  B_k / D_k  <=  limit
-//! B_k = delta + max L_j over all j != k whose commands may have a later deadline than k's:
-//!       all but firm reserves always,
-//!       firm reserves if D_j + ceil(ask_j / C_j) * T_j > D_k (they run on postponed deadlines)
+//! parts:               sum over all promises of C_i' / T_i  <=  limit
+//! for D = every D_k:   sum over firm D_i <= D of C_i' / min(D_i, T_i)
+//!                      + (sum over those but one of E_i) / D  +  (delta + B) / D  <=  limit
+//! B = max over all j of  L_j                                                   if D_j > D, or j is not firm
+//!                        max(C_j + ask_j + delta, L_j - E_j) - D * C_j / min(D_j, T_j)   if D_j <= D
 //! ```
+//!
+//! The `E_i` that is left out is the least. If one firm reserve only has `D_i <= D`, `j` is another.
 //!
 //! **Theorem.** Under the assumptions below, each submission of a firm reserve that was admitted ends
 //! by the deadline that it had when it started, as long as its client keeps its word: no submission
@@ -39,11 +40,18 @@
 //! 2. *Submissions.* They are counted as what is used. Of those that are due by `d`,
 //!    `(d - a) * n_i / D_i` at most cost `delta` each that is charged to nobody; each further one is charged it ([`Reserve`](super::Reserve)), and is in
 //!    step 1.
-//! 3. *Blocking.* The submission that began before `a` has a later deadline than `d`: `B_k`. After it
-//!    none of a later deadline begins, since deadlines that are promised come first, in their order,
-//!    before all without.
-//! 4. The sum of these is less than `d - a` for every `d - a >= D_k`: the test for `k`, or for the
-//!    longest deadline that is shorter than `d - a`. So the engine was idle in between, and the
+//! 3. *Blocking.* The submission that began before `a`, at `s`, is due later than `d`. After it none
+//!    that is due later begins, since deadlines that are promised come first, in their order, before
+//!    all without. It takes `L_j` at most. If `D_j <= d - a`, its server ran ahead: its deadline
+//!    `d_s > d + T - D` is less than `(C + ask + delta) * T / C` after the `v` that it started at, with
+//!    the fee of a submission that is not declared. It may end early, and be due by `d` with
+//!    what comes after a break, at `v` or later; with that it uses what `v` can move up to `d + T - D`, so
+//!    less than `C + ask + delta` in all, of which step 1 counts `(d - a) * C / D`. If nothing of it is due
+//!    by `d`, it takes `L_j`, for which step 1 counts that and `E_j`. Server `k` may have been ahead
+//!    itself, unless its submission came at `a`, since nothing else is due by `d`.
+//! 4. The sum of these is less than `d - a` for every `d - a >= D_k`: the test for the longest `D` that
+//!    is not longer than `d - a`, from which on no part of it grows faster than `d - a`. Any server may be
+//!    `k`, so that the least `E_i` is left out. So the engine was idle in between, and the
 //!    submission had ended. A contradiction.
 //!
 //! | assumed | enforced by |
@@ -56,8 +64,8 @@
 //! | a client that does not use its grant | has it for `RETURN` and `WINDOW` at most, which counts as a command of each |
 //! | the zero-lag rule: what is free was paid for | a reserve that is changed, or set anew, begins at `v` of the one before; so the intervals before and after it add up, each with its own test |
 //!
-//! The test is not necessary (Baker 1991 for the blocking term; exact is that of Jeffay, Stanat and
-//! Martel, 1991). TimeGraph tests [`by_sum`] only, which a long command of another client breaks.
+//! The test is not necessary: exact for tasks is that of Jeffay, Stanat and Martel (1991), beside which
+//! `loga-sim admission` puts it. TimeGraph tests [`by_sum`] only, which a long command of another client breaks.
 
 use super::demand::{part, Fit, Set, Task, Why, WHOLE};
 use crate::units::Ns;
@@ -212,6 +220,26 @@ mod tests {
         set[0].promise.as_mut().unwrap().overrun = Ns::from_us(2_000);
         assert!(deadlines(&set, DELTA, 45).is_err());
         assert_eq!(deadlines(&set, DELTA, 51), Ok(()));
+    }
+
+    #[test]
+    fn deadline_counts_what_later_ones_may_overrun_once_they_are_due() {
+        let mut set = [task(1000, 10_000, 1000), task(5000, 20_000, 100)];
+        // The first may be missed in 20 ms too, of which the other one overruns 2.
+        set[1].promise.as_mut().unwrap().overrun = Ns::from_us(2_000);
+        assert!(deadlines(&set, DELTA, 44).is_err());
+        assert_eq!(deadlines(&set, DELTA, 51), Ok(()));
+    }
+
+    #[test]
+    fn deadline_is_blocked_by_one_on_later_budgets_up_to_what_is_counted_of_it() {
+        // Up to 20 ms, 10 ms are counted of the first, of 10.11 that it may use: its command of 5 ms
+        // keeps nothing else up for longer than 110 us.
+        let set = |deadline| [task(5000, 10_000, 5000), task(2000, deadline, 100)];
+        assert_eq!(deadlines(&set(20_000), DELTA, 62), Ok(()));
+        // Up to 13 ms, 6.5 ms are counted, and 3.51 of 5 may come before the other's 2.
+        assert!(deadlines(&set(13_000), DELTA, 92).is_err());
+        assert_eq!(deadlines(&set(13_000), DELTA, 93), Ok(()));
     }
 
     #[test]

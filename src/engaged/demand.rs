@@ -135,18 +135,20 @@ impl Set<'_> {
         } else if own.ask.is_none() {
             return None;
         }
-        let (sum, costs) = self.demand(at, &own);
-        let blocks =
-            (0..self.tasks.len()).filter(|other| *other != at && self.blocks(*other, &own));
-        let longest = |other: &usize| self.tasks.get(*other).map_or(Ns::ZERO, |task| task.longest);
-        let worst = blocks.max_by_key(longest);
-        let blocking = worst.map_or(0, |other| part(longest(&other), own.deadline));
+        let until = own.deadline;
+        let (sum, costs) = self.demand(until);
+        let blocking = self.blocking(at, until);
+        let (command, other) = blocking.unwrap_or((Ns::ZERO, at));
         if sum > self.limit {
             Some(Why::Sum)
         } else if sum.saturating_add(costs) > self.limit {
             Some(Why::Costs)
-        } else if sum.saturating_add(costs).saturating_add(blocking) > self.limit {
-            worst.map(Why::Command)
+        } else if sum
+            .saturating_add(costs)
+            .saturating_add(part(command, until))
+            > self.limit
+        {
+            Some(Why::Command(other))
         } else {
             None
         }
@@ -157,26 +159,46 @@ impl Set<'_> {
         let own = self.firm(at)?;
         let firm = (0..self.tasks.len()).filter_map(|other| Some((other, self.firm(other)?)));
         let later = firm.filter(|(_, other)| other.deadline >= own.deadline);
-        let borne = later.map(|(at, other)| {
-            let (sum, costs) = self.demand(at, &other);
+        let borne = later.map(|(_, other)| {
+            let (sum, costs) = self.demand(other.deadline);
             let left = self.limit.saturating_sub(sum).saturating_sub(costs);
             Ns::new(mul_div(other.deadline.get(), left, WHOLE))
         });
         borne.min()
     }
 
-    /// What is promised up to the deadline of a client, with what it may be overrun by, and the costs
-    /// of submissions, in parts of the engine.
-    fn demand(&self, at: usize, own: &Promise) -> (u64, u64) {
-        let firm = (0..self.tasks.len()).filter_map(|other| Some((other, self.firm(other)?)));
-        let earlier = firm.filter(|(_, other)| other.deadline <= own.deadline);
-        let overruns = earlier.clone().filter(|(other, _)| *other != at);
-        let overruns = overruns.map(|(_, other)| part(other.overrun, own.deadline));
-        let overruns = overruns.fold(0, u64::saturating_add);
-        let within = |other: Promise| (other, other.deadline.min(other.period));
-        let (sum, costs) = self.add(earlier.map(|(_, other)| within(other)));
-        let own_cost = part(self.delta, own.deadline);
-        (sum.saturating_add(overruns), costs.saturating_add(own_cost))
+    /// Firm promises whose deadline is not later than this, with their positions.
+    fn due(&self, until: Ns) -> impl Iterator<Item = (usize, Promise)> + '_ {
+        let firm = (0..self.tasks.len()).filter_map(|at| Some((at, self.firm(at)?)));
+        firm.filter(move |(_, promise)| promise.deadline <= until)
+    }
+
+    /// What is promised up to a deadline, with what all but one may overrun by, and the costs of
+    /// submissions, in parts of the engine.
+    fn demand(&self, until: Ns) -> (u64, u64) {
+        let overruns = || self.due(until).map(|(_, promise)| promise.overrun);
+        let all = overruns().fold(Ns::ZERO, Ns::saturating_add);
+        // The one whose deadline it is does not overrun, whichever that is.
+        let others = all.saturating_sub(overruns().min().unwrap_or(Ns::ZERO));
+        let within = |(_, promise): (usize, Promise)| {
+            let time = promise.deadline.min(promise.period);
+            (promise, time)
+        };
+        let (sum, costs) = self.add(self.due(until).map(within));
+        (
+            sum.saturating_add(part(others, until)),
+            costs.saturating_add(part(self.delta, until)),
+        )
+    }
+
+    /// The longest that a command which began before may keep up to the deadline of a client from
+    /// the engine what is due by then, beyond what its own client is counted with; and whose it is.
+    fn blocking(&self, at: usize, until: Ns) -> Option<(Ns, usize)> {
+        // Of a client alone, nothing was due while its own ran.
+        let alone = self.due(until).nth(1).is_none();
+        let others = (0..self.tasks.len()).filter(|other| *other != at || !alone);
+        let blocks = others.map(|other| (self.blocks(other, until), other));
+        blocks.max_by_key(|(command, _)| *command)
     }
 
     /// What promises add up to, each within its time, and the costs of submissions.
@@ -190,16 +212,25 @@ impl Set<'_> {
         })
     }
 
-    /// Whether a command of a client may have a later deadline than `own`.
-    fn blocks(&self, other: usize, own: &Promise) -> bool {
-        let Some((promise, ask)) = self.firm(other).and_then(|one| Some((one, one.ask?))) else {
-            return true;
+    /// How long a command of a client may keep from the engine what is due by a deadline, beyond what
+    /// the client is counted with up to it.
+    ///
+    /// One whose deadline is later: its longest. Another one may run on budgets of later periods. All
+    /// that it uses from then on, with that, is less than a capacity and what it asks for, if more
+    /// of it is due; else it is one command.
+    fn blocks(&self, at: usize, until: Ns) -> Ns {
+        let longest = self.tasks.get(at).map_or(Ns::ZERO, |task| task.longest);
+        let Some(promise) = self.firm(at).filter(|one| one.deadline <= until) else {
+            return longest;
         };
-        let times = ask.get().div_ceil(promise.capacity.get().max(1));
-        let last = promise
-            .deadline
-            .saturating_add(promise.period.saturating_mul(times));
-        last > own.deadline
+        let ask = promise.ask.unwrap_or(Ns::ZERO).saturating_add(self.delta);
+        let time = promise.deadline.min(promise.period).get().max(1);
+        let counted = Ns::new(mul_div(promise.capacity.get(), until.get(), time));
+        let ahead = promise.capacity.saturating_add(ask).saturating_sub(counted);
+        let once = longest
+            .saturating_sub(promise.overrun)
+            .saturating_sub(counted);
+        ahead.max(once)
     }
 
     /// A later deadline of a client, as what would be asked for.

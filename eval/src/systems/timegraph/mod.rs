@@ -6,6 +6,7 @@
 //! kind: compared are ratios within one figure. Source: Kato and others, TimeGraph, USENIX ATC 2011,
 //! section 6; its bars are plotted only, so numbers are those of its text.
 
+mod exact;
 mod games;
 mod plain;
 mod rates;

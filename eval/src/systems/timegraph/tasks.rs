@@ -13,6 +13,7 @@
 //!
 //! Source of UUniFast: Bini and Buttazzo, Real-Time Systems 30, 2005.
 
+use super::exact;
 use crate::outcome::Error;
 use crate::report::text::table;
 use crate::run::run_gpu;
@@ -60,6 +61,8 @@ pub struct Bin {
     pub sets: u64,
     /// Admitted by the test with the longest commands.
     pub admitted: u64,
+    /// Admitted by the exact test for tasks.
+    pub exact: u64,
     /// Admitted by the sum of the promises.
     pub by_sum: u64,
 }
@@ -116,6 +119,7 @@ pub fn run(settings: Settings) -> Result<Report, Error> {
         let (admitted, sum) = (set.admitted(), by_sum(&set.tasks, LIMIT_PCT));
         bin.sets += 1;
         bin.admitted += u64::from(admitted);
+        bin.exact += u64::from(exact::admits(&set.tasks, DELTA, LIMIT_PCT));
         bin.by_sum += u64::from(sum);
         if admitted {
             set.judge(number, settings.seconds, &mut report.admitted)?;
@@ -289,17 +293,27 @@ pub fn text(report: &Report) -> String {
         "{} sets of 2 to 16 reserves (CBS, hard) beside a client without one, seed {}, {} s each\n\n",
         settings.sets, settings.seed, settings.seconds
     );
-    let mut bins = table(["promised", "sets", "admitted %", "by the sum %"]);
+    let mut bins = table([
+        "promised",
+        "sets",
+        "admitted %",
+        "exact %",
+        "of the exact %",
+        "by the sum %",
+    ]);
     for (at, bin) in (1..).zip(&report.bins) {
         // CAST: counts.
-        let pct = |part: u64| match bin.sets {
+        let of = |part: u64, all: u64| match all {
             0 => "-".to_owned(),
-            sets => format!("{:.1}", 100.0 * part as f64 / sets as f64),
+            all => format!("{:.1}", 100.0 * part as f64 / all as f64),
         };
+        let pct = |part: u64| of(part, bin.sets);
         bins.add_row([
             format!("to 0.{at}").replace("0.10", "1.0"),
             bin.sets.to_string(),
             pct(bin.admitted),
+            pct(bin.exact),
+            of(bin.admitted, bin.exact),
             pct(bin.by_sum),
         ]);
     }
@@ -345,6 +359,22 @@ mod tests {
             assert!((parts.iter().sum::<f64>() - 0.7).abs() < 1e-9);
             assert!(parts.iter().all(|part| (0.0..=0.7).contains(part)));
         }
+    }
+
+    #[test]
+    fn exact_test_admits_all_that_the_module_admits_and_knows_what_is_too_much() {
+        let (mut admitted, mut exact, mut sum) = (0, 0, 0);
+        for seed in 0..2_000 {
+            let set = Set::random(seed, (seed % 2 * 50) as u32);
+            let admits = exact::admits(&set.tasks, DELTA, LIMIT_PCT);
+            assert!(admits || !set.admitted(), "{:?}", set.tasks);
+            let by_sum = by_sum(&set.tasks, LIMIT_PCT);
+            assert!(by_sum || !admits, "{:?}", set.tasks);
+            admitted += u32::from(set.admitted());
+            exact += u32::from(admits);
+            sum += u32::from(by_sum);
+        }
+        assert!(0 < admitted && admitted < exact && exact < sum);
     }
 
     #[test]
