@@ -27,7 +27,8 @@ fn promise_reaches_every_gpu_and_says_if_it_does_not_count_yet() {
     let said = reserve(&fake, line).expect("set");
     let first = "process 100: cbs 2500 us in every 25000 us, prio 20, mode prt on all GPUs\n";
     assert!(said.starts_with(first), "{said}");
-    assert!(said.contains("GPU 1 does not decide on submissions: `loga policy set"));
+    let idle = "GPU 1 does not decide on submissions, nothing is promised: `loga policy set";
+    assert!(said.contains(idle), "{said}");
     for gpu in fake.gpus.borrow().iter() {
         let spec = gpu.specs[0].spec;
         assert_eq!(
