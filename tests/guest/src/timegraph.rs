@@ -10,7 +10,7 @@ use crate::ktap::{ensure, Verdict};
 use crate::limits::within;
 use crate::load::Load;
 use crate::sharing::over;
-use crate::specs::{prio, reserve, set};
+use crate::specs::{prio, reserve, set, specs};
 use crate::stage::{Stage, EXACT, FINE};
 use crate::sysfs;
 use loga::uapi;
@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use throttle::statistics::Frames;
 
 crate::ktap::tests![
+    game_keeps_its_frames_beside_an_engine_and_a_bomb: timed slow,
     game_keeps_its_frames_beside_five_bombs_that_share_a_reserve: timed slow,
     engines_with_reserves_get_what_they_are_promised: timed slow,
     player_keeps_its_frames_beside_five_bombs: timed slow,
@@ -26,6 +27,9 @@ crate::ktap::tests![
 /// A game: 50 frames per second alone, 80 % of the GPU.
 const GAME: &str =
     "--kernel-us 1000 --jitter 50 --kernels-per-frame 16 --depth 16 --sleep-us 4000 --wait block";
+/// Another benchmark beside it: 100 frames per second alone, 40 % of the GPU.
+const LIGHT_ENGINE: &str =
+    "--kernel-us 1000 --jitter 5 --kernels-per-frame 4 --depth 4 --sleep-us 6000 --wait block";
 /// A rendering benchmark: 200 frames per second alone, 80 % of the GPU.
 const ENGINE: &str =
     "--kernel-us 1000 --jitter 5 --kernels-per-frame 4 --depth 4 --sleep-us 1000 --wait block";
@@ -34,6 +38,9 @@ const PLAYER: &str = "--kernel-us 1000 --jitter 20 --kernels-per-frame 3 --depth
                       --cycle-us 41667 --deadline-us 41667 --wait block";
 /// A program that always wants more.
 const BOMB: &str = "--kernel-us 5000 --jitter 5 --wait block";
+/// For so long the frames of a program are counted, and what one frame is then in frames a second.
+const WINDOW: Duration = Duration::from_millis(2_500);
+const FRAME: f64 = 0.4;
 /// The user of the bombs.
 const BOMBS: u32 = 1001;
 
@@ -59,12 +66,66 @@ fn frames(line: &str, spec: impl Fn(u32) -> Option<uapi::Spec>) -> Result<(Frame
     let load = Load::start(line)?;
     spec(load.pid()).map_or(Ok(()), set)?;
     let begin = Instant::now();
-    std::thread::sleep(Duration::from_millis(2_500));
+    std::thread::sleep(WINDOW);
     let lasted = begin.elapsed();
     let frames = load.stop()?.summary.frames.ok_or("no frames")?;
     // CAST: some hundreds.
     let rate = frames.count as f64 / lasted.as_secs_f64();
     Ok((frames, rate))
+}
+
+/// What the only reserve was charged so far.
+fn charged() -> Result<Duration, String> {
+    let listed = specs()?;
+    let mut reserves = listed
+        .iter()
+        .filter(|one| one.spec.kind != uapi::RESERVE_NONE);
+    let own = reserves.next().ok_or("no reserve")?;
+    Ok(Duration::from_nanos(own.used_ns))
+}
+
+/// Frames of the game of the highest priority, and what another program with this reserve of 2.5 ms
+/// in 25 ms is charged meanwhile, in percent of the time.
+fn beside_a_reserve(other: &Load, kind: u32) -> Result<(f64, f64), String> {
+    set(reserve(other.pid(), kind, 2_500, 25_000))?;
+    let (begin, before) = (Instant::now(), charged()?);
+    let (_, rate) = frames(GAME, |pid| Some(prio(pid, 30, uapi::MODE_HT)))?;
+    let used = charged()?.saturating_sub(before);
+    Ok((
+        rate,
+        used.as_secs_f64() / begin.elapsed().as_secs_f64() * 100.0,
+    ))
+}
+
+/// Figures 7 and 8.
+fn game_keeps_its_frames_beside_an_engine_and_a_bomb() -> Verdict {
+    let stage = Stage::set(FINE, &format!("policy=none dispatch=none {EXACT}"))?;
+    let (_, alone) = frames(GAME, |_| None)?;
+    // With the criteria of the simulator for what priority gives.
+    for (name, line, times) in [("engine", LIGHT_ENGINE, 1.1), ("bomb", BOMB, 3.0)] {
+        let other = Load::start(line)?;
+        stage.wait_until_measured(other.pid())?;
+        let (_, none) = frames(GAME, |_| None)?;
+        sysfs::write("dispatch", "prio")?;
+        let first = |pid| Some(prio(pid, 30, uapi::MODE_HT));
+        let (_, by_priority) = frames(GAME, first)?;
+        let (with_pe, pe) = beside_a_reserve(&other, uapi::RESERVE_PE)?;
+        let (with_ae, ae) = beside_a_reserve(&other, uapi::RESERVE_AE)?;
+        sysfs::write("dispatch", "none")?;
+        let rates = [alone, none, by_priority, with_pe, with_ae];
+        println!("# {name}: frames a second {rates:.1?}, charged {pe:.2}, {ae:.2} %");
+        // Frames at both ends of a window are seen or not.
+        let gain = (by_priority + FRAME) / (none - FRAME);
+        within(&format!("{name}: by priority to none"), gain, times..)?;
+        let kept = with_pe / alone;
+        within(&format!("{name}: with PE to alone"), kept, 0.90..)?;
+        // One capacity and one command of 5 ms more than 10 % of 2.5 s.
+        within(&format!("{name}: percent charged, PE"), pe, ..10.4)?;
+        within(&format!("{name}: percent charged, AE"), ae, ..10.4)?;
+        ensure!(ae < pe + 0.4, "{name}: AE {ae}, PE {pe}");
+        Load::stop_all(vec![other])?;
+    }
+    stage.teardown()
 }
 
 /// Figure 9.
