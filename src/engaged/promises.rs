@@ -63,12 +63,18 @@ impl<S: Storage<Of<Record>: 'static>> Submissions<S> {
         Ns::new(mul_div(used.get(), period, left))
     }
 
-    /// Changes, adds or removes a reserve. What CBS has used ahead stays used: a changed one, or the
-    /// next one if it is removed, begins when that is paid for.
+    /// Changes, adds or removes a reserve. What CBS has used ahead stays used: a changed one, and
+    /// those that are changed or set afterwards, begin when that is paid for.
     fn replace(&mut self, now: Ns, at: usize, terms: Option<Terms>) {
+        let others = self.paid;
+        self.note_paid(now, at);
         if let (Some(Some(reserve)), Some(terms)) = (self.reserves.get_mut(at), terms) {
             if reserve.terms().kind == terms.kind {
-                reserve.resize(now, terms);
+                let from = match terms.kind {
+                    Kind::Cbs => now.max(others),
+                    Kind::Pe | Kind::Ae => now,
+                };
+                reserve.resize(from, terms);
                 if terms.kind == Kind::Cbs {
                     self.in_flight_of(at).for_each(|flight| flight.stale = true);
                 }
@@ -78,16 +84,21 @@ impl<S: Storage<Of<Record>: 'static>> Submissions<S> {
         // Submissions in flight are no longer charged to it.
         self.in_flight_of(at)
             .for_each(|flight| flight.reserve = usize::MAX);
-        if let Some(before) = self.reserve(at) {
-            let most = now.saturating_add(before.terms().period);
-            let paid = before.paid_until().map_or(now, |paid| paid.min(most));
-            self.paid = self.paid.max(paid);
-        }
         let from = self.paid;
         if let Some(reserve) = self.reserves.get_mut(at) {
             *reserve = terms.map(|terms| Reserve::after(terms, now, from));
         }
         self.wait_again(now, at);
+    }
+
+    /// Notes until when what a reserve has used ahead is paid for, a period of it at most.
+    fn note_paid(&mut self, now: Ns, at: usize) {
+        let Some(before) = self.reserve(at) else {
+            return;
+        };
+        let most = now.saturating_add(before.terms().period);
+        let paid = before.paid_until().map_or(now, |paid| paid.min(most));
+        self.paid = self.paid.max(paid);
     }
 
     /// Submissions in flight of a reserve.

@@ -94,6 +94,23 @@ fn reserve_that_is_made_smaller_during_a_command_gets_no_more_than_before() {
 }
 
 #[test]
+fn reserve_that_grows_waits_for_what_one_that_shrinks_has_used_ahead() {
+    let cbs = |capacity| Some(terms(Kind::Cbs, capacity, 10_000));
+    for less in [cbs(100), None] {
+        let mut engine = prio(&[of(1), of(2)]);
+        engine.set_reserve(US(0), 1, cbs(5_000));
+        engine.set_reserve(US(0), 2, cbs(1_000));
+        // What it used is paid for at 9.8 ms.
+        engine.arrive(US(0), 0);
+        engine.completed(US(4_900), 0, US(4_900));
+        engine.set_reserve(US(5_000), 1, less);
+        engine.set_reserve(US(5_000), 2, cbs(5_000));
+        let offer = engine.reserve(2).unwrap().offer(US(5_000), US(100));
+        assert_eq!(offer.from, US(9_800), "{less:?}");
+    }
+}
+
+#[test]
 fn background_gets_no_less_than_what_is_not_promised() {
     let mut engine = prio(&[prt(0)]);
     engine.set_reserve(US(0), 3, Some(terms(Kind::Pe, 900, 100_000)));
