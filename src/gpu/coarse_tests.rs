@@ -178,11 +178,24 @@ fn two_reserves_get_their_parts_beside_a_hog() {
 #[test]
 fn reserve_that_wants_less_leaves_the_rest_to_others() {
     let terms = terms(60, true);
-    let mut gpu = with_reserves(PolicyKind::MaxMin, &[Some(terms)]);
-    let (parts, period) = parts(&mut gpu, [20, 100, 100]);
-    let off = off(terms, period);
-    // Others wait in the periods in which it wants the GPU, and run while it does not.
-    assert!(parts[0] >= 20 * PERCENT - off, "{parts:?}");
+    for (policy, wanted) in [1, 20]
+        .iter()
+        .flat_map(|part| phased().map(move |kind| (kind, *part)))
+    {
+        let mut gpu = with_reserves(policy, &[Some(terms)]);
+        let (parts, period) = parts(&mut gpu, [wanted, 100, 100]);
+        // It gets what it wants, and holds others back for what it is promised, no more.
+        let (off, name) = (off(terms, period), policy.name());
+        assert!(
+            parts[0] + PERCENT + off >= wanted * PERCENT,
+            "{name}: {parts:?}"
+        );
+        let others = parts[1] + parts[2];
+        assert!(
+            others + off >= 40 * (100 - wanted) * PERCENT / 100,
+            "{name}: {parts:?}"
+        );
+    }
     let mut idle = with_reserves(PolicyKind::MaxMin, &[Some(terms)]);
     let mut now = Ns::ZERO;
     for _ in 0..100 {

@@ -216,7 +216,8 @@ impl<S: Storage> Shares<S> {
                 allowed: member.throttled_by.is_none(),
             };
             settings.spend(&member.resolved, &spent);
-            settings.spend_reserve(&member.resolved, received, member.comes_first);
+            let (first, holds) = (member.comes_first, member.holds);
+            settings.spend_reserve(&member.resolved, received, first, holds);
         }
         if period.enforce {
             settings.settle(period.now, period.span, period.next);

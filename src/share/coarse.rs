@@ -9,13 +9,16 @@
 //! that the policy divides. Without budget a hard reserve throttles its processes, as a limit does;
 //! with a soft one they are divided by the policy, as others are.
 //!
+//! While others are held back for it, the GPU may idle: the policy decides once in a period. So a
+//! second budget of the same rate pays for that time, whole periods of it, of which those that come
+//! first pay equal parts. Without it the processes of a reserve are divided by the policy, also of a
+//! hard one: one that wants little, all the time, holds others back for `C` in every `T` and no more.
+//!
 //! Promise, with `P` the length of a polling period and the sum of all `C / T` at most 0.9: in any
-//! time `w` in which it always wants the GPU, a reserve alone gets `w * C / T - C - P` at least. The
-//! budget loses nothing but what is used while it lets its processes run for less than they want,
-//! and that ends with the period in which they are seen to want more. Several that come first share
-//! the GPU as the hardware does.
-//! Bound of a hard one: that of [`Budget`]. Both are of use only if `T` is several periods:
-//! [`shortest_period`].
+//! time `w` in which its processes keep the GPU busy whenever they come first, a reserve alone gets
+//! `w * C / T - C - P` at least. Several that come first share the GPU as the hardware does.
+//! Bounds: of the use of a hard one, that of [`Budget`]; of the time for which others are held back,
+//! the sum of those of all. Both are of use only if `T` is several periods: [`shortest_period`].
 
 use super::budget::{Budget, Rate, Spent};
 use super::setting::Subject;
@@ -46,6 +49,10 @@ pub struct CoarseReserve {
     pub(super) terms: Option<CoarseTerms>,
     pub(super) budget: Budget,
     pub(super) spent: Spent,
+    /// Of the time in which others are held back for it.
+    pub(super) exclusive: Budget,
+    /// Others were held back for it in the period that is being booked.
+    pub(super) holds: bool,
     pub(super) used: Ns,
 }
 
@@ -62,7 +69,7 @@ impl CoarseReserve {
 
     /// Whether its processes come first.
     pub(super) fn has_left(&self) -> bool {
-        self.terms.is_some() && !self.budget.throttled()
+        self.terms.is_some() && !self.budget.throttled() && !self.exclusive.throttled()
     }
 
     /// Whether it throttles its processes.

@@ -163,6 +163,8 @@ pub struct Member {
     pub(super) wants: bool,
     /// It may use its coarse reserve, and the policy has no say.
     pub(super) comes_first: bool,
+    /// The same, and others are held back for it.
+    pub(super) holds: bool,
     /// Its part of its group's lead, while groups are formed anew.
     pub(super) lead: Ns,
     /// Rows of its user and its cgroup in the table of totals, as of last time.

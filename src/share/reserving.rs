@@ -75,7 +75,14 @@ impl<S: Storage> Settings<S> {
     }
 
     /// Charges what a process used. What it got by the policy is not charged to a soft reserve.
-    pub(super) fn spend_reserve(&mut self, resolved: &Resolved, used: Ns, came_first: bool) {
+    /// `holds`: others were held back for it.
+    pub(super) fn spend_reserve(
+        &mut self,
+        resolved: &Resolved,
+        used: Ns,
+        came_first: bool,
+        holds: bool,
+    ) {
         let at = resolved.reserve.map(usize::from);
         let all = self.reserves.as_mut().map(Bounded::all_mut);
         let Some(one) = all.zip(at).and_then(|(all, at)| all.get_mut(at)) else {
@@ -86,14 +93,24 @@ impl<S: Storage> Settings<S> {
             one.spent.used = one.spent.used.saturating_add(used);
         }
         one.spent.allowed |= came_first;
+        one.holds |= holds;
     }
 
     /// Books what was spent, and decides whose processes come first.
     pub(super) fn settle_reserves(&mut self, now: Ns, span: Ns, next: Ns) {
+        let holders = self.all_reserves().iter().filter(|one| one.holds).count();
+        // CAST: as many as there are specs.
+        let part = Ns::new(span.get().checked_div(holders as u64).unwrap_or(0));
         for one in self.reserves.iter_mut().flat_map(Bounded::all_mut) {
             let spent = core::mem::take(&mut one.spent);
+            let holds = core::mem::take(&mut one.holds);
+            let held = Spent {
+                used: if holds { part } else { Ns::ZERO },
+                allowed: holds,
+            };
             if let Some(terms) = one.terms {
                 one.budget.settle(terms.rate, now, span, next, &spent);
+                one.exclusive.settle(terms.rate, now, span, next, &held);
             }
         }
     }
@@ -102,7 +119,8 @@ impl<S: Storage> Settings<S> {
     pub(super) fn suspend_reserves(&mut self) {
         for one in self.reserves.iter_mut().flat_map(Bounded::all_mut) {
             one.budget.restart();
-            one.spent = Spent::default();
+            one.exclusive.restart();
+            (one.spent, one.holds) = (Spent::default(), false);
         }
     }
 

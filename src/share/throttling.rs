@@ -67,7 +67,8 @@ impl<S: Storage> Shares<S> {
             let resolved = &member.resolved;
             member.comes_first =
                 has_reserves && settings.has_left(resolved) && !settings.exhausted(resolved);
-            reserved |= member.comes_first && member.wants;
+            member.holds = member.comes_first && member.wants;
+            reserved |= member.holds;
         });
         reserved
     }
