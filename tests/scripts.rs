@@ -56,3 +56,50 @@ fn next_checkout_takes_crates_over_that_are_not_ours() {
     let taken: Vec<_> = taken.flatten().map(|entry| entry.file_name()).collect();
     assert_eq!(taken, ["libserde-1.rlib"]);
 }
+
+/// What `tests/vm/frames` says of a function that calls another one, with 3000 and 1000 bytes.
+fn frames(name: &str, limit: &str) -> (bool, String) {
+    const SOURCE: &str = "void use(char *);
+        static __attribute__((noinline)) void leaf(void) { char own[1000]; use(own); use(own); }
+        void root(void) { char own[3000]; use(own); leaf(); use(own); }
+        void other(void) { char own[3500]; use(own); use(own); }
+        void kunit_of_root(void) { char own[500]; use(own); root(); use(own); }";
+    let folder = cache(name);
+    let (source, object) = (folder.join("two.c"), folder.join("two.o"));
+    fs::write(&source, SOURCE).expect("written");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-O1", "-fno-stack-protector", "-fcf-protection=none", "-c"]);
+    let compiled = compiler.arg(&source).arg("-o").arg(&object).status();
+    assert!(compiled.expect("a compiler").success());
+    let output = Command::new("tests/vm/frames")
+        .arg(&object)
+        .arg(limit)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .expect("a script");
+    let text = String::from_utf8(output.stdout).expect("text");
+    (output.status.success(), text)
+}
+
+#[test]
+fn deepest_chain_of_calls_is_found() {
+    let (fits, text) = frames("frames-that-fit", "5000");
+    assert!(fits, "{text}");
+    let words: Vec<Vec<&str>> = text.lines().map(|line| line.split(' ').collect()).collect();
+    let bytes: u32 = words[0][1].parse().expect("a number");
+    // With return addresses, registers that are kept, and alignment.
+    assert!((4_016..4_100).contains(&bytes), "{text}");
+    let names: Vec<_> = text
+        .lines()
+        .skip(1)
+        .filter_map(|line| line.rsplit(' ').next())
+        .collect();
+    assert_eq!(names, ["root", "leaf"]);
+}
+
+#[test]
+fn chain_of_calls_that_is_too_deep_is_an_error() {
+    let (fits, text) = frames("frames-too-deep", "4000");
+    assert!(!fits, "{text}");
+    assert!(text.ends_with("leaf\n"), "{text}");
+}

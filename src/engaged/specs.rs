@@ -20,6 +20,7 @@ use core::ops::DerefMut;
 
 /// Most specs of a GPU.
 pub const SPECS: usize = 32;
+
 /// Most that is promised, in percent of a GPU.
 pub const PROMISED_PCT: u64 = 90;
 /// What a submission costs beside its commands: see `docs/engaged-figures.md`.
@@ -28,6 +29,12 @@ pub const SUBMISSION: Ns = Ns::from_us(60);
 const UNUSED_MOST: Ns = RETURN.saturating_add(WINDOW);
 /// Most submissions in a period that may be declared.
 const MAX_COMMANDS: u64 = 10_000;
+
+/// A client without a promise and a command.
+const NOTHING: Task = Task {
+    promise: None,
+    longest: Ns::ZERO,
+};
 
 /// What is set for a subject.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -177,6 +184,7 @@ impl<R: DerefMut<Target = [Option<Row>]>> Specs<R> {
     /// # Errors
     ///
     /// The first promise that is in danger.
+    #[inline(never)]
     pub fn admit(&self, subject: Subject, longest: &[Ns; SPECS + 1]) -> Result<(), Refusal> {
         let Some(own) = self.find(subject) else {
             return Ok(());
@@ -198,7 +206,8 @@ impl<R: DerefMut<Target = [Option<Row>]>> Specs<R> {
         if spec.reserve.is_none() {
             return Ok(());
         }
-        let tasks = self.tasks(longest);
+        let mut tasks = [NOTHING; SPECS + 1];
+        self.fill_tasks(&mut tasks, longest);
         deadlines(&tasks, SUBMISSION, PROMISED_PCT).map_err(|refusal| Refusal {
             // Another period of another reserve is not what was asked for.
             fits: refusal.fits.filter(|_| own == refusal.of),
@@ -206,20 +215,18 @@ impl<R: DerefMut<Target = [Option<Row>]>> Specs<R> {
         })
     }
 
-    /// The longest command of others that the deadline of the spec at a position bears, if something
-    /// is promised to it.
-    pub fn bears(&self, at: usize) -> Option<Ns> {
+    /// The longest command of others that the deadline of each spec bears, where something is
+    /// promised to it.
+    #[inline(never)]
+    pub fn bounds(&self) -> [Option<Ns>; SPECS] {
+        let mut tasks = [NOTHING; SPECS + 1];
         // It does not depend on how long the commands are.
-        let tasks = self.tasks(&[Ns::ZERO; SPECS + 1]);
-        bears(&tasks, SUBMISSION, PROMISED_PCT, at)
+        self.fill_tasks(&mut tasks, &[Ns::ZERO; SPECS + 1]);
+        core::array::from_fn(|at| bears(&tasks, SUBMISSION, PROMISED_PCT, at))
     }
 
     /// For admission: what is promised to each spec, and at last clients without a promise.
-    fn tasks(&self, longest: &[Ns; SPECS + 1]) -> [Task; SPECS + 1] {
-        let mut tasks = [Task {
-            promise: None,
-            longest: Ns::ZERO,
-        }; SPECS + 1];
+    fn fill_tasks(&self, tasks: &mut [Task; SPECS + 1], longest: &[Ns; SPECS + 1]) {
         for (at, (task, longest)) in tasks.iter_mut().zip(longest).enumerate() {
             let spec = self.get(at).map(|row| row.spec).unwrap_or_default();
             let declared = spec.reserve.and_then(|terms| terms.longest);
@@ -229,7 +236,6 @@ impl<R: DerefMut<Target = [Option<Row>]>> Specs<R> {
                 .reserve
                 .map(|terms| Promise::of(&terms, spec.mode.depth()));
         }
-        tasks
     }
 }
 

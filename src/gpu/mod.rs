@@ -73,10 +73,10 @@ pub struct GpuState<S: Storage> {
 }
 
 impl<S: Storage> GpuState<S> {
-    /// A GPU without clients, divided as the engine is set to.
-    pub fn new(engine: Engine, mut shares: Shares<S>, settings: Settings<S>) -> Self {
-        let (config, t_sys) = (*engine.config(), engine.start_vtime());
-        shares.set_grouping(config.group_by, config.cgroup_depth, &settings, t_sys);
+    /// A GPU whose shares have no members yet, divided as the engine is set to.
+    pub const fn new(engine: Engine, mut shares: Shares<S>, settings: Settings<S>) -> Self {
+        let config = engine.config();
+        shares.begin_grouping(config.group_by, config.cgroup_depth);
         Self {
             engine,
             shares,

@@ -355,6 +355,11 @@ impl<S: Storage> Shares<S> {
         }
     }
 
+    /// What the GPU is divided between, before there are members.
+    pub(crate) const fn begin_grouping(&mut self, group_by: GroupBy, depth: u32) {
+        (self.group_by, self.depth) = (group_by, depth);
+    }
+
     /// Divides the GPU between something else from now on, with groups by cgroup at this level.
     /// Each new group gets the leads of its processes: no process gets rid of a debt. What groups
     /// attained is forgotten.

@@ -138,6 +138,26 @@ impl VisibleHolders {
     }
 }
 
+/// Puts the first client of each user into `found`, which has only `None` before, until it is full.
+pub fn one_of_each_user<T>(
+    found: &mut [Option<T>],
+    clients: impl Iterator<Item = T>,
+    user_of: impl Fn(&T) -> u32,
+) {
+    let mut filled = 0;
+    for client in clients {
+        let user = user_of(&client);
+        if found.iter().flatten().any(|known| user_of(known) == user) {
+            continue;
+        }
+        let Some(free) = found.get_mut(filled) else {
+            return;
+        };
+        *free = Some(client);
+        filled += 1;
+    }
+}
+
 /// Records that one reader gets room for.
 pub const QUEUE_ROOM: usize = 256;
 
@@ -251,6 +271,17 @@ mod tests {
         assert!(told.tells(0, false));
         assert!(told.tells(1, false));
         assert!(!told.tells(1, false));
+    }
+
+    #[test]
+    fn first_client_of_each_user_is_found() {
+        let clients = [(1, 1000), (2, 1000), (3, 7), (4, 1000), (5, 0), (6, 9)];
+        let mut found = [None; 3];
+        one_of_each_user(&mut found, clients.into_iter(), |client| client.1);
+        assert_eq!(found, [Some((1, 1000)), Some((3, 7)), Some((5, 0))]);
+        let mut found = [None; 5];
+        one_of_each_user(&mut found, clients.into_iter(), |client| client.1);
+        assert_eq!(found[3..], [Some((6, 9)), None]);
     }
 
     #[test]

@@ -172,11 +172,10 @@ impl World {
 
     /// As the module does it.
     fn apply_specs(&mut self) {
-        for row in 0..SPECS {
+        for (row, bound) in self.specs.bounds().into_iter().enumerate() {
             let terms = self.specs.get(row).and_then(|row| row.spec.reserve);
             self.submissions
                 .set_reserve(self.now, reserve_of(row), terms);
-            let bound = self.specs.bears(row);
             self.submissions.set_bound(reserve_of(row), bound);
         }
         for at in 0..self.actors.len() {

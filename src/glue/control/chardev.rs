@@ -198,9 +198,9 @@ where
 {
     let user = UserSlice::new(UserPtr::from_addr(arg), size_of::<T>());
     let (mut reader, mut writer) = user.reader_writer();
-    let Wire(mut argument) = reader.read::<Wire<T>>()?;
-    let result = answer(&mut argument);
-    writer.write(&Wire(argument))?;
+    let mut argument = reader.read::<Wire<T>>()?;
+    let result = answer(&mut argument.0);
+    writer.write(&argument)?;
     result
 }
 

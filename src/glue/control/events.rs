@@ -87,7 +87,7 @@ pub(crate) fn submissions(gpu: u32, about: Option<&About<'_>>, report: &Report) 
 }
 
 /// The group of these clients has the turn from now on; without any, all run.
-pub(crate) fn turn<'a>(gpu: u32, group: impl Iterator<Item = About<'a>> + Clone) {
+pub(crate) fn turn<'a>(gpu: u32, group: impl Iterator<Item = About<'a>>) {
     publish_turn(gpu, group);
 }
 

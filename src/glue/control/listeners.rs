@@ -15,7 +15,9 @@ use super::refused::Refused;
 use crate::error;
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::process::Process;
-use crate::uapi::{self, Event, EventQueue, Subscribe, VisibleHolders, QUEUE_ROOM};
+use crate::uapi::{
+    self, one_of_each_user, Event, EventQueue, Subscribe, VisibleHolders, QUEUE_ROOM,
+};
 use crate::units::Ns;
 use kernel::alloc::flags::GFP_KERNEL_ACCOUNT;
 use kernel::bindings;
@@ -38,6 +40,8 @@ const MAX_OF_USER: usize = 8;
 /// Least time between two snapshots through one file by an unprivileged user: each locks the books,
 /// which all callers need.
 const SNAPSHOT_PAUSE: Ns = Ns::from_ms(1);
+/// Users of a group that has the turn who are told of it.
+const TURN_USERS: usize = 16;
 /// Events copied to user space at a time.
 const BATCH: usize = 8;
 
@@ -321,19 +325,20 @@ impl Listener {
         self.wake_later();
     }
 
-    /// Queues that the turn on a GPU was passed on to the group of these clients, as far as the
-    /// listener may see them, if it subscribed to that.
-    fn enqueue_turn<'a>(
+    /// Queues that the turn on a GPU was passed on to the group of these clients, one of each user,
+    /// as far as the listener may see them, if it subscribed to that.
+    fn enqueue_turn<'a, 'b: 'a>(
         self: &Arc<Self>,
         event: &Event,
-        mut group: impl Iterator<Item = About<'a>>,
+        of_users: impl FnOnce() -> &'a [Option<About<'b>>],
     ) {
         let mut queue = self.queue.lock();
         let Some(wants) = queue.wants.as_mut().filter(|wants| wants.what.wants(event)) else {
             return;
         };
         let reader = wants.reader;
-        let about = group.find(|about| reader.may_see(about.user));
+        let mut clients = of_users().iter().flatten();
+        let about = clients.find(|about| reader.may_see(about.user));
         if !wants.turns.tells(event.gpu, about.is_some()) {
             return;
         }
@@ -415,8 +420,8 @@ pub(super) fn publish(
 }
 
 /// Queues for all listeners that subscribed to it that the turn was passed on to the group of these
-/// clients.
-pub(super) fn publish_turn<'a>(gpu: u32, group: impl Iterator<Item = About<'a>> + Clone) {
+/// clients. Goes over them once, however many listen, and only if one does.
+pub(super) fn publish_turn<'a>(gpu: u32, group: impl Iterator<Item = About<'a>>) {
     if COUNT.load(Relaxed) == 0 {
         return;
     }
@@ -426,7 +431,14 @@ pub(super) fn publish_turn<'a>(gpu: u32, group: impl Iterator<Item = About<'a>> 
         gpu,
         ..Event::default()
     };
+    let mut group = Some(group);
+    let mut of_users = [const { None }; TURN_USERS];
     for subscriber in LISTENERS.lock().iter() {
-        subscriber.listener.enqueue_turn(&event, group.clone());
+        subscriber.listener.enqueue_turn(&event, || {
+            if let Some(group) = group.take() {
+                one_of_each_user(&mut of_users, group, |about| about.user);
+            }
+            &of_users
+        });
     }
 }

@@ -19,7 +19,7 @@ use super::state::{Entry, State};
 use super::wait_queue::WaitQueue;
 use crate::engaged::{
     reserve_of, Counters, Misses, Report, Reserve, Row, Specs, Waits, HEARTBEAT, SHARED_QUEUE,
-    SPECS, WAIT_QUEUES,
+    WAIT_QUEUES,
 };
 use crate::glue::gpu::bar::MappedRange;
 use crate::glue::gpu::device::Device;
@@ -72,6 +72,7 @@ impl Engaged {
     /// # Errors
     ///
     /// `ENOMEM`.
+    #[inline(never)]
     pub(crate) fn new() -> Result<Arc<Self>> {
         let mut wait_queues = KVec::with_capacity(WAIT_QUEUES, GFP_KERNEL)?;
         for _ in 0..WAIT_QUEUES {
@@ -82,7 +83,7 @@ impl Engaged {
             pin_init!(Self {
                 on: Atomic::new(0),
                 alive: Atomic::new(0),
-                state <- new_spinlock!(State::default()),
+                state <- new_spinlock!(State::new()),
                 slots <- new_pi_mutex!(None),
                 protected_pages <- new_spinlock!(protected_pages),
                 wait_queues,
@@ -177,7 +178,7 @@ impl Engaged {
 
     /// Decides by these specs from now on. Clients that follow others have to be told.
     pub(crate) fn set_specs(&self, specs: &Specs<KVVec<Option<Row>>>) {
-        let bounds: [Option<Ns>; SPECS] = core::array::from_fn(|at| specs.bears(at));
+        let bounds = specs.bounds();
         let mut state = self.state.lock();
         state.decider.set_specs(ffi::now(), specs, &bounds);
         state.wake_completion_thread();

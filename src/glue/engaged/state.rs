@@ -37,7 +37,6 @@ pub(crate) struct QueueFigures {
 }
 
 /// What the lock protects.
-#[derive(Default)]
 pub(super) struct State {
     pub(super) decider: Decider<Vectors>,
     /// The pages with entries.
@@ -76,6 +75,16 @@ pub(super) enum Entry {
 }
 
 impl State {
+    /// No submission is decided on. Made where it stays: it is large.
+    pub(super) fn new() -> impl Init<Self> {
+        init!(Self {
+            decider: Decider::default(),
+            opening: Opening::default(),
+            asleep: None,
+            completion_thread: None,
+        })
+    }
+
     /// Wakes the completion thread if it would sleep too long.
     pub(super) fn wake_completion_thread(&mut self) {
         let Some(next) = self.decider.next() else {

@@ -170,12 +170,13 @@ impl Books {
     /// # Errors
     ///
     /// `ENOMEM`.
+    #[inline(never)]
     pub(crate) fn new(
         gpu: u32,
         engine: Engine,
         chip: Option<Chip>,
         engaged: Arc<Engaged>,
-    ) -> Result<Self> {
+    ) -> Result<KBox<Self>> {
         let Room {
             members,
             groups,
@@ -184,7 +185,7 @@ impl Books {
             users,
         } = Room::new(FIRST_CLIENTS)?;
         let totals = Totals::new(storage(MAX_TOTALS)?);
-        Ok(Self {
+        let made = try_init!(Self {
             gpu,
             engaged,
             specs: Specs::new(storage(SPECS)?),
@@ -207,7 +208,8 @@ impl Books {
             unmanaged: 0,
             unmanaged_mappings: 0,
             named: 0,
-        })
+        }? Error);
+        KBox::try_init(made, GFP_KERNEL)
     }
 
     /// Moves to `room` if it is larger. Returns it if it is not, to be freed without the lock.

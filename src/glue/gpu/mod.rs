@@ -75,7 +75,7 @@ pub(crate) struct Gpu {
     /// The claims on it, and on all other GPUs.
     pub(crate) claims: Arc<ClaimTable>,
     #[pin]
-    pub(crate) books: PiMutex<Books>,
+    pub(crate) books: PiMutex<KBox<Books>>,
     /// Durations of LoGA's own operations. Innermost lock.
     #[pin]
     pub(crate) took: PiMutex<Took>,
@@ -85,7 +85,7 @@ pub(crate) struct Gpu {
     /// The poller has it locked while it polls. Lock order: `books` before `phase`, and only after
     /// setting `stop_polling`.
     #[pin]
-    pub(crate) phase: Mutex<PollingPhase>,
+    pub(crate) phase: Mutex<KBox<PollingPhase>>,
     /// 1: the poller has to end its phase.
     pub(super) stop_polling: Atomic<u32>,
     /// 1: RM objects were freed, possibly channels.
@@ -106,7 +106,7 @@ pub(crate) struct Gpu {
 /// whatever priority, wait for no other thread. It must not sleep.
 pub(crate) struct BriefBooks<'a> {
     // Unlocked first.
-    books: PiGuard<'a, Books>,
+    books: PiGuard<'a, KBox<Books>>,
     _stays: PreemptGuard,
 }
 

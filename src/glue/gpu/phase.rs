@@ -58,9 +58,9 @@ impl PollingPhase {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn new(device: Arc<Device>) -> Result<Self> {
-        let copies = Copies::new(storage(MAX_SLOTS)?);
-        Ok(Self {
+    #[inline(never)]
+    pub(crate) fn new(device: Arc<Device>) -> Result<KBox<Self>> {
+        let made = try_init!(Self {
             wanted: false,
             finished: false,
             accounting: Accounting::Burst,
@@ -69,7 +69,7 @@ impl PollingPhase {
             slots: storage(MAX_SLOTS)?,
             totals: PhaseTotals::default(),
             reader: None,
-            copies: Some(KBox::new(copies, GFP_KERNEL)?),
+            copies: Some(KBox::new(Copies::new(storage(MAX_SLOTS)?), GFP_KERNEL)?),
             polls: 0,
             samples: Some(Samples::new()?),
             timer: SampleTimer::new(device)?,
@@ -77,7 +77,8 @@ impl PollingPhase {
             sample_costs: SampleCosts::default(),
             waits: Waits::new(KVVec::new(), KVVec::new(), ffi::random()),
             state_reads: 0,
-        })
+        }? Error);
+        KBox::try_init(made, GFP_KERNEL)
     }
 
     /// Requests a phase with this accounting.

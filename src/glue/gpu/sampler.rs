@@ -72,8 +72,9 @@ pub(crate) struct SampleCosts {
 }
 
 impl Samples {
+    #[inline(never)]
     pub(crate) fn new() -> Result<KBox<Self>> {
-        let samples = Self {
+        let made = init!(Self {
             sparse: Sparse::new(ffi::random()),
             residue: Residue::new(ffi::random()),
             residues: false,
@@ -83,8 +84,8 @@ impl Samples {
             waits: Waits::new(KVVec::new(), KVVec::new(), ffi::random()),
             main: None,
             costs: SampleCosts::default(),
-        };
-        Ok(KBox::new(samples, GFP_KERNEL)?)
+        });
+        KBox::init(made, GFP_KERNEL)
     }
 }
 

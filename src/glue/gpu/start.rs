@@ -53,7 +53,8 @@ impl Gpu {
         };
         let device = Arc::new(Device::new(index, found), GFP_KERNEL)?;
         let number = device.number();
-        let gpu = Self::new(device, settings, shared, claims, chip)?;
+        let engaged = Engaged::new()?;
+        let gpu = Self::new(device, settings, engaged, shared, claims, chip)?;
         let scheduler = Arc::new(Scheduler(gpu.clone()), GFP_KERNEL)?;
         let scheduler = Thread::spawn(c"loga-main/%u", number, scheduler, None)?;
         let completion = Arc::new(CompletionThread(gpu.clone()), GFP_KERNEL)?;
@@ -86,29 +87,32 @@ impl Gpu {
         Ok(gpu)
     }
 
-    /// A GPU without threads. Its parts are moved over the stack: 9 KiB, of which nothing is left when
-    /// [`Gpu::start`] goes on.
+    /// A GPU without threads. Its parts are large: each is made in a function of its own, whose stack
+    /// is free again when the next one is made (`tests/vm/frames`).
     #[inline(never)]
     fn new(
         device: Arc<Device>,
         settings: &Settings,
+        engaged: Arc<Engaged>,
         shared: Option<Arc<SharedPoller>>,
         claims: Arc<ClaimTable>,
         chip: Option<Chip>,
     ) -> Result<Arc<Self>> {
         let number = device.number();
         let engine = Engine::new(settings.config, ffi::random()).map_err(|_| EINVAL)?;
-        let engaged = Engaged::new()?;
+        let books = Books::new(number, engine, chip, engaged.clone())?;
+        let took = Took::new()?;
+        let phase = PollingPhase::new(device.clone())?;
         Arc::pin_init(
-            try_pin_init!(Self {
+            pin_init!(Self {
                 device,
                 settings: *settings,
-                engaged: engaged.clone(),
+                engaged,
                 claims,
-                took <- new_pi_mutex!(Took::new()?),
-                books <- new_pi_mutex!(Books::new(number, engine, chip, engaged.clone())?),
+                took <- new_pi_mutex!(took),
+                books <- new_pi_mutex!(books),
                 readers <- new_mutex!(()),
-                phase <- new_mutex!(PollingPhase::new(device.clone())?),
+                phase <- new_mutex!(phase),
                 stop_polling: Atomic::new(0),
                 freed: Atomic::new(0),
                 throttled: Atomic::new(0),
@@ -116,7 +120,7 @@ impl Gpu {
                 shared,
                 main: SetOnce::new(),
                 threads <- new_mutex!(None),
-            }? Error),
+            }),
             GFP_KERNEL,
         )
     }

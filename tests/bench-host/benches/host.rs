@@ -197,21 +197,7 @@ fn report(folder: &Path, since: SystemTime, out: &Path) -> std::io::Result<()> {
     if figures.is_empty() {
         return Ok(());
     }
-    println!(
-        "\n{:<46} {:>10} {:>15}   95 % of the means",
-        "benchmark", "mean", "elements/s"
-    );
-    for figure in &figures {
-        let rate = figure.elements_per_s;
-        println!(
-            "{:<46} {:>10} {:>15}   {} to {}",
-            figure.name,
-            figures::text(figure.mean_ns),
-            rate.map_or(String::new(), |rate| format!("{rate:.0}")),
-            figures::text(figure.low_ns),
-            figures::text(figure.high_ns)
-        );
-    }
+    println!("\n{}", figures::table(&figures));
     println!(
         "\nA poll as in the prototype takes this many times as long as ours (a read is {READ:?}):"
     );

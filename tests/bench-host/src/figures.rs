@@ -2,6 +2,8 @@
 
 //! What criterion measured: read from the files that it leaves, printed as a table.
 
+use comfy_table::presets::NOTHING;
+use comfy_table::{CellAlignment, Table};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::SystemTime;
@@ -107,6 +109,33 @@ pub fn ratio(figures: &[Figure], slow: &str, fast: &str) -> Option<f64> {
     Some(mean(slow)? / mean(fast)?)
 }
 
+/// The figures as a person reads them, one in each line.
+pub fn table(figures: &[Figure]) -> String {
+    let mut table = Table::new();
+    let titles = ["BENCHMARK", "MEAN", "ELEMENTS/s", "95 % OF THE MEANS"];
+    table.load_preset(NOTHING).set_header(titles);
+    for figure in figures {
+        let rate = figure.elements_per_s;
+        table.add_row([
+            figure.name.clone(),
+            text(figure.mean_ns),
+            rate.map_or_else(String::new, |rate| format!("{rate:.0}")),
+            format!("{} to {}", text(figure.low_ns), text(figure.high_ns)),
+        ]);
+    }
+    for numbers in [1, 2] {
+        if let Some(column) = table.column_mut(numbers) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    let lines: Vec<String> = table.lines().collect();
+    lines
+        .iter()
+        .map(|line| line.trim_end())
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
 /// A time as a person reads it.
 pub fn text(ns: f64) -> String {
     match ns {
@@ -135,6 +164,36 @@ mod tests {
         let figures = [figure("a/slow", 300.0), figure("a/fast", 4.0)];
         assert_eq!(ratio(&figures, "a/slow", "a/fast"), Some(75.0));
         assert_eq!(ratio(&figures, "a/slow", "a/none"), None);
+    }
+
+    #[test]
+    fn table_has_a_line_of_each_figure() {
+        let counted = Figure {
+            elements_per_s: Some(2.5e6),
+            ..figure("group/counted", 400.0)
+        };
+        let table = table(&[counted, figure("plain", 1_250.0)]);
+        let lines: Vec<Vec<&str>> = table
+            .lines()
+            .map(|line| line.split_whitespace().collect())
+            .collect();
+        assert_eq!(lines.len(), 3);
+        let first = [
+            "group/counted",
+            "400.0",
+            "ns",
+            "2500000",
+            "400.0",
+            "ns",
+            "to",
+            "400.0",
+            "ns",
+        ];
+        assert_eq!(lines[1], first);
+        assert_eq!(
+            lines[2],
+            ["plain", "1.25", "us", "1.25", "us", "to", "1.25", "us"]
+        );
     }
 
     #[test]

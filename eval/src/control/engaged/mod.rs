@@ -95,8 +95,7 @@ impl Engaged {
         let mut decider = Decider::default();
         decider.replace(Ns::ZERO, &mut Some(submissions));
         decider.set_linger(policy.linger.0, policy.linger_adapts);
-        let bounds = std::array::from_fn(|at| specs.bears(at));
-        decider.set_specs(Ns::ZERO, &specs, &bounds);
+        decider.set_specs(Ns::ZERO, &specs, &specs.bounds());
         Ok(Self {
             decider,
             costs: Times {
