@@ -327,8 +327,8 @@ fn submission_is_charged_to_its_reserve_from_its_window_to_the_read_of_its_end()
 
 #[test]
 fn submission_costs_what_it_does_in_the_module() {
-    // `tests/bench/run dispatch`, see docs/engaged-figures.md: kernels of so many us, and how long
-    // each takes without a dispatcher and under `prio`.
+    // `tests/bench/run dispatch` at 8d61101, see docs/engaged-figures.md: kernels of so many us, and
+    // how long each takes without a dispatcher and under `prio`.
     let measured = [
         (33, 47.0, 109.9),
         (100, 116.8, 175.9),
