@@ -14,7 +14,9 @@
 //! The client found there is charged the stratum.
 //!
 //! *Unbiased*: a client that runs for a part `q` of a stratum of length `S` is charged `S` with
-//! probability `q`. That holds for a phase that is cut short as well.
+//! probability `q`. That holds for a phase that is cut short as well, and for one that lasts longer
+//! than planned (the GPU waits until others have been polled): strata of one length follow, until
+//! the next polling phase begins.
 //! *Error*: `S sqrt(q (1 - q))` for each stratum in which a client begins or ends to run (standard
 //! deviation): at most half of the time since the decision. Errors after different decisions are
 //! independent, and virtual time adds them up, so that they even out.
@@ -30,7 +32,8 @@ use crate::units::Ns;
 const FIRST: Ns = Ns::from_us(64);
 /// Samples in a phase in which no client is throttled.
 pub const EVEN: u64 = 10;
-/// Samples at most: those of the longest phase, and one for each doubling up to a tenth of it.
+/// Channels and TSGs at most that are found in a phase. A phase of the planned length has as many
+/// samples at most: ten, and one for each doubling up to a tenth of it.
 const SAMPLES_MAX: usize = 32;
 
 /// Samples one engine between polling phases. One per GPU.
@@ -44,7 +47,7 @@ pub struct Residue {
     end: Ns,
     /// Up to when time has been charged.
     charged: Ns,
-    /// End of the phase.
+    /// Planned end of the phase.
     until: Ns,
     found: [(Occupant, Ns); SAMPLES_MAX],
     len: usize,
@@ -75,7 +78,8 @@ impl Residue {
     }
 
     /// Begins with a phase of `length` and forgets the last one; `throttled` says whether a client
-    /// is throttled in it. Returns when to sample; nothing if the phase has no length.
+    /// is throttled in it. Returns when to sample; nothing if the phase has no length. Samples go on
+    /// until the caller ends them.
     pub fn begin(&mut self, now: Ns, length: Ns, throttled: bool) -> Option<Ns> {
         self.most = Ns::new(length.get().div_ceil(EVEN)).max(FIRST);
         self.least = if throttled { FIRST } else { self.most };
@@ -84,35 +88,30 @@ impl Residue {
         self.end = now;
         self.charged = now;
         self.until = now.saturating_add(length);
-        self.draw()
+        (!length.is_zero()).then(|| self.draw())
     }
 
     /// Notes the occupant `now`, at the instant that was drawn or later, and returns when to sample
     /// next. Strata that were missed are charged to this occupant.
-    pub fn sample(&mut self, now: Ns, occupant: Occupant) -> Option<Ns> {
+    pub fn sample(&mut self, now: Ns, occupant: Occupant) -> Ns {
         while self.end < now && self.end < self.until {
             self.lengthen();
         }
+        let late = now.saturating_sub(self.end).get();
+        let strata = late.div_ceil(self.most.get().max(1));
+        self.end = self.end.saturating_add(self.most.saturating_mul(strata));
         let time = self.end.saturating_sub(self.charged);
         (self.charged, self.last) = (self.end, time);
-        let place = self.found.get_mut(self.len);
-        if let Some(place) = place.filter(|_| slot_of(occupant).is_some()) {
-            *place = (occupant, time);
-            self.len = self.len.saturating_add(1);
-        }
+        note(&mut self.found, &mut self.len, occupant, time);
         self.draw()
     }
 
     /// Notes the occupant of the copy engine at the sample that was noted last.
     pub fn sample_copies(&mut self, occupant: Occupant) {
-        let place = self.copied.get_mut(self.copies);
-        if let Some(place) = place.filter(|_| slot_of(occupant).is_some()) {
-            *place = (occupant, self.last);
-            self.copies = self.copies.saturating_add(1);
-        }
+        note(&mut self.copied, &mut self.copies, occupant, self.last);
     }
 
-    /// The channels and TSGs found, and the time that each is to be charged.
+    /// The channels and TSGs found, each once, and the time that each is to be charged.
     pub fn found(&self) -> &[(Occupant, Ns)] {
         self.found.get(..self.len).unwrap_or_default()
     }
@@ -123,21 +122,39 @@ impl Residue {
     }
 
     /// Draws an instant in the next stratum.
-    fn draw(&mut self) -> Option<Ns> {
-        if self.charged >= self.until {
-            return None;
-        }
+    fn draw(&mut self) -> Ns {
         self.lengthen();
         let length = self.end.saturating_sub(self.charged);
         let part = length.saturating_mul(self.random.bits16().into()).get() >> 16;
-        Some(self.charged.saturating_add(Ns::new(part)))
+        self.charged.saturating_add(Ns::new(part))
     }
 
-    /// Moves the end on by the next stratum.
+    /// Moves the end on by the next stratum. One ends where the phase was to end.
     fn lengthen(&mut self) {
         let doubled = self.stratum.saturating_mul(2).max(self.least);
         self.stratum = doubled.min(self.most);
-        self.end = self.end.saturating_add(self.stratum).min(self.until);
+        let end = self.end.saturating_add(self.stratum);
+        self.end = match self.end < self.until {
+            true => end.min(self.until),
+            false => end,
+        };
+    }
+}
+
+/// Adds time to that of an occupant. One of more than there is room for is not charged.
+fn note(found: &mut [(Occupant, Ns); SAMPLES_MAX], len: &mut usize, occupant: Occupant, time: Ns) {
+    if slot_of(occupant).is_none() {
+        return;
+    }
+    let known = found
+        .iter_mut()
+        .take(*len)
+        .find(|known| known.0 == occupant);
+    if let Some((_, sum)) = known {
+        *sum = sum.saturating_add(time);
+    } else if let Some(free) = found.get_mut(*len) {
+        *free = (occupant, time);
+        *len = len.saturating_add(1);
     }
 }
 
@@ -151,23 +168,23 @@ mod tests {
     const PHASE: Ns = Ns::from_ms(10);
     const THROTTLED: Occupant = Occupant::Channel(Chid::from_bits(3));
 
-    /// Samples a phase in which the throttled client runs for `rest`, then none. Returns the
-    /// samples made and the time that it is charged.
-    fn phase_with(residue: &mut Residue, rest: Ns) -> (u32, Ns) {
-        let (mut samples, mut next) = (0, residue.begin(START, PHASE, true));
-        while let Some(now) = next {
+    /// Samples a phase that ends at `until`, in which the throttled client runs for `rest`, then
+    /// none. Returns the samples made and the time that it is charged.
+    fn phase_until(residue: &mut Residue, until: Ns, rest: Ns, throttled: bool) -> (u32, Ns) {
+        let (mut samples, mut next) = (0, residue.begin(START, PHASE, throttled).unwrap());
+        while next < until {
             samples += 1;
-            next = residue.sample(
-                now,
-                if now < START.saturating_add(rest) {
-                    THROTTLED
-                } else {
-                    Occupant::Idle
-                },
-            );
+            let runs = next < START.saturating_add(rest);
+            let occupant = if runs { THROTTLED } else { Occupant::Idle };
+            next = residue.sample(next, occupant);
         }
         let times = residue.found().iter().map(|(_, time)| *time);
         (samples, times.fold(Ns::ZERO, Ns::saturating_add))
+    }
+
+    /// The same with the planned length.
+    fn phase_with(residue: &mut Residue, rest: Ns) -> (u32, Ns) {
+        phase_until(residue, START.saturating_add(PHASE), rest, true)
     }
 
     #[test]
@@ -193,28 +210,50 @@ mod tests {
         for length_ms in [1u64, 30, 60_000] {
             let length = Ns::from_ms(length_ms);
             let mut residue = Residue::new(3);
-            let (mut samples, mut next) = (0, residue.begin(START, length, false));
-            while let Some(now) = next {
+            let mut next = residue.begin(START, length, false).unwrap();
+            let mut samples = 0;
+            while next < START.saturating_add(length) {
                 samples += 1;
-                next = residue.sample(now, THROTTLED);
+                next = residue.sample(next, THROTTLED);
             }
-            let times = residue.found().iter().map(|(_, time)| *time);
-            assert_eq!(times.fold(Ns::ZERO, Ns::saturating_add), length);
+            assert_eq!(residue.found(), [(THROTTLED, length)]);
             assert_eq!(samples, 10);
         }
     }
 
+    // A phase lasts until the poller is free, which may be later than planned, or a setting ends it
+    // early: the mean is what ran.
     #[test]
-    fn samples_of_the_longest_throttled_phase_are_all_kept() {
-        let length = Ns::from_ms(60_000);
-        let mut residue = Residue::new(3);
-        let mut next = residue.begin(START, length, true);
-        while let Some(now) = next {
-            next = residue.sample(now, THROTTLED);
+    fn phase_that_ends_early_or_late_is_charged_for_as_long_as_it_lasts() {
+        let mut residue = Residue::new(5);
+        for (lasts_us, throttled) in [(4_300, false), (12_345, false), (31_700, true)] {
+            let lasts = Ns::from_us(lasts_us);
+            let until = START.saturating_add(lasts);
+            let (mut sum, mut samples) = (0, 0);
+            for _ in 0..4000 {
+                let (made, charged) = phase_until(&mut residue, until, lasts, throttled);
+                sum += charged.get();
+                samples += made;
+            }
+            // A stratum of 1 ms is charged or not: 8 us in the mean.
+            let mean = sum / 4000;
+            assert!(mean.abs_diff(lasts.get()) < 40_000, "{mean}");
+            assert!(samples / 4000 <= 36, "{samples}");
         }
-        assert!(residue.found().len() < SAMPLES_MAX);
-        let times = residue.found().iter().map(|(_, time)| *time);
-        assert_eq!(times.fold(Ns::ZERO, Ns::saturating_add), length);
+    }
+
+    #[test]
+    fn channels_found_are_as_many_as_there_is_room_for() {
+        let mut residue = Residue::new(3);
+        let mut next = residue.begin(START, PHASE, false).unwrap();
+        for at in 0..40 {
+            next = residue.sample(next, Occupant::Channel(Chid::from_bits(at)));
+        }
+        assert_eq!(residue.found().len(), SAMPLES_MAX);
+        // One of them that is found again is charged.
+        let before = residue.found()[0].1;
+        residue.sample(next, Occupant::Channel(Chid::from_bits(0)));
+        assert!(residue.found()[0].1 > before);
     }
 
     // Over many decisions the charge is what really ran, for rests shorter than the first stratum
@@ -240,16 +279,27 @@ mod tests {
         assert!(first.is_some());
         // Late by several strata: up to the end of the one of 960 to 1960 us.
         let late = START.saturating_add(Ns::from_us(1000));
-        assert!(residue.sample(late, THROTTLED) > Some(late));
+        assert!(residue.sample(late, THROTTLED) > late);
         assert_eq!(residue.found(), [(THROTTLED, Ns::from_us(1960))]);
+    }
+
+    #[test]
+    fn sample_that_is_later_than_the_phase_ends_the_stratum_that_it_is_in() {
+        let mut residue = Residue::new(1);
+        residue.begin(START, PHASE, false);
+        let late = START.saturating_add(Ns::from_us(15_500));
+        let next = residue.sample(late, THROTTLED);
+        assert_eq!(residue.found(), [(THROTTLED, Ns::from_ms(16))]);
+        let stratum = START.saturating_add(Ns::from_ms(16))..START.saturating_add(Ns::from_ms(17));
+        assert!(stratum.contains(&next));
     }
 
     #[test]
     fn copies_found_along_with_a_sample_are_charged_its_stratum() {
         let mut residue = Residue::new(1);
-        let mut next = residue.begin(START, PHASE, true);
-        while let Some(now) = next {
-            next = residue.sample(now, Occupant::Idle);
+        let mut next = residue.begin(START, PHASE, true).unwrap();
+        while next < START.saturating_add(PHASE) {
+            next = residue.sample(next, Occupant::Idle);
             residue.sample_copies(THROTTLED);
         }
         assert!(residue.found().is_empty());
@@ -257,14 +307,5 @@ mod tests {
         assert_eq!(times.fold(Ns::ZERO, Ns::saturating_add), PHASE);
         residue.begin(START, PHASE, true);
         assert!(residue.found_copying().is_empty());
-    }
-
-    #[test]
-    fn sample_after_the_end_of_the_phase_is_the_last() {
-        let mut residue = Residue::new(1);
-        residue.begin(START, PHASE, true);
-        let late = START.saturating_add(Ns::from_ms(11));
-        assert_eq!(residue.sample(late, THROTTLED), None);
-        assert_eq!(residue.found(), [(THROTTLED, PHASE)]);
     }
 }

@@ -102,6 +102,10 @@ fn advance(books: &mut Books, gpu: &Gpu, own: &mut MainState, wake: Wake) -> boo
     match books.state.engine.wake(now, wake) {
         Action::None if books.state.engine.polling() => {}
         Action::None => {
+            if books.state.engine.is_parked() {
+                // Of channels that are gone.
+                gpu.phase.lock().end_sampling();
+            }
             gpu.release_permit();
             books.reread_channels(gpu);
             books.forget_gone_clients();

@@ -199,8 +199,7 @@ impl HrTimerCallback for SampleTimer {
 }
 
 impl Samples {
-    /// Takes one sample, and returns the time until the next. `None` if there is none, or the
-    /// device has gone.
+    /// Takes one sample, and returns the time until the next. `None` if the device has gone.
     fn sample(&mut self, device: &Device) -> Option<Ns> {
         let now = ffi::now();
         let reader = self.reader.as_mut()?;
@@ -223,14 +222,14 @@ impl Samples {
             if let Some(copies) = self.copies.as_mut() {
                 copies.sample(&device.bar0, self.sparse.stood_for());
             }
-            Some(next)
+            next
         };
         let spent = ffi::now().saturating_sub(now);
         self.costs.samples = self.costs.samples.saturating_add(1);
         self.costs.spent = self.costs.spent.saturating_add(spent);
         // Counted from `now`, but not before the end of this callback.
         let least = spent.saturating_add(LEAST_STEP);
-        next.map(|next| next.saturating_sub(now).max(least))
+        Some(next.saturating_sub(now).max(least))
     }
 }
 

@@ -184,6 +184,7 @@ impl Loga {
     fn wake(&mut self, machine: &mut Machine, wake: Wake) {
         let now = machine.now();
         match self.state.engine.wake(Ns::new(now), wake) {
+            Action::None if self.state.engine.is_parked() => self.drop_residue(),
             Action::None => {}
             Action::Scan => {
                 let free = self.todo.back().map_or(now, |(at, _, _)| *at);

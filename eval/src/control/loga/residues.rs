@@ -34,11 +34,17 @@ impl Loga {
             .residues
             .residue
             .sample(Ns::new(machine.now()), occupant);
-        self.residues.next = next.map(Ns::get);
+        self.residues.next = Some(next.get());
         if let Some(copying) = self.copies.occupant(&machine.registers()) {
             self.residues.residue.sample_copies(copying);
         }
         self.ledger.cpu += self.costs.read;
+    }
+
+    /// There are no channels any more: what was found is of none.
+    pub(super) fn drop_residue(&mut self) {
+        self.residues.next = None;
+        self.residues.samples = false;
     }
 
     /// The next polling phase begins.
