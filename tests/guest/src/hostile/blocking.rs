@@ -4,7 +4,7 @@
 //! page under a lock, by masses of mappings, by masses of processes; and one that stores while it
 //! maps.
 
-use super::bystander::{Bystander, PLACE};
+use super::bystander::{Bystander, Longest, PLACE};
 use super::ownership::{baseline, keep_busy, measure, open, prepare_through, ready, LIFE, WINDOW};
 use super::{model, Program};
 use crate::ktap::{ensure, Verdict};
@@ -243,10 +243,32 @@ fn forks() -> Result<(), String> {
 
 fn preempted_threads_of_the_lowest_priority_stop_nobody() -> Verdict {
     make_place()?;
-    let stage = Stage::set(&model(LAZY), "policy=event enforce=1")?;
+    let longest = beside_preempted(Some("policy=event enforce=1"))?;
+    if longest.check().is_ok() {
+        return Ok(());
+    }
+    // The driver may hold a lock of its own where it is preempted: branch 340 maps with one.
+    longest.check_unless_without(&beside_preempted(None)?)
+}
+
+/// The bystander's calls beside preempted threads of the lowest priority, without LoGA if it has no
+/// parameters.
+fn beside_preempted(loga: Option<&str>) -> Result<Longest, String> {
+    let stage = Stage::without_loga(&model(LAZY))?;
+    if let Some(parameters) = loga {
+        stage.add_loga(parameters)?;
+    }
     let program = Program::start("lazy")?;
     let hog = Load::start("--kernel-us 1000 --depth 4 --wait block --channels 1")?;
     let other = Load::start("--kernel-us 100 --depth 4 --wait block --channels 1")?;
+    if loga.is_none() {
+        std::thread::sleep(Duration::from_millis(500));
+        let longest = Bystander::open()?.watch(WATCH)?;
+        println!("# without LoGA: {longest}");
+        drop((program, hog, other));
+        stage.teardown()?;
+        return Ok(longest);
+    }
     stage.wait_until_throttled(hog.pid())?;
     let before = stage.stat()?;
     let longest = Bystander::open()?.watch(WATCH)?;
@@ -257,9 +279,9 @@ fn preempted_threads_of_the_lowest_priority_stop_nobody() -> Verdict {
         after.fallbacks - before.fallbacks
     );
     stage.check_no_fallback()?;
-    longest.check()?;
     drop((program, hog, other));
-    stage.teardown()
+    stage.teardown()?;
+    Ok(longest)
 }
 
 /// Processes of the lowest priority map and unmap their page and open the GPU, over and over, while

@@ -56,6 +56,17 @@ impl Longest {
         }
         Ok(())
     }
+
+    /// Fails if a call took longer than [`LIMIT`] that does not without LoGA.
+    pub(super) fn check_unless_without(&self, without: &Longest) -> Result<(), String> {
+        for ((kind, took), own) in KINDS.iter().zip(self.0).zip(without.0) {
+            ensure!(
+                took <= LIMIT || own > LIMIT,
+                "{kind} in {took:?}, more than {LIMIT:?}; {own:?} without LoGA"
+            );
+        }
+        Ok(())
+    }
 }
 
 impl fmt::Display for Longest {
