@@ -52,7 +52,7 @@ pub struct Arguments {
 pub enum Command {
     /// Print the GPU time of every client
     ///
-    /// SHARE is the part of the time polled in which the client was on the engine, ENTITLED its
+    /// SHARE is the GPU time that the client was charged as a part of the time, ENTITLED its
     /// share in a division by weights among the active clients, WAITED the time in which it
     /// wanted the GPU and did not have it, VTIME the virtual time ahead of the system's.
     /// A terminal that is too narrow shows fewer columns, and a line below names the others. They go

@@ -54,7 +54,8 @@ pub struct Client {
     pub cgroup: u64,
     /// GPU time that was seen in polling phases.
     pub measured_ns: u64,
-    /// GPU time, scaled to all phases.
+    /// GPU time that it was charged: what polling phases show, scaled to the phases they stand for,
+    /// and what it ran on for between them while it was throttled.
     pub gpu_time_ns: u64,
     /// What `gpu_time_ns` may be wrong by, with 95 % confidence, where accounting was sparse; 0 with
     /// burst accounting, which gives no bound.
@@ -63,7 +64,7 @@ pub struct Client {
     /// `error_ns` as a fraction of the span of all phases, where accounting was sparse.
     #[serde(default)]
     pub share_error: Option<f64>,
-    /// `measured_ns` as a fraction of the time polled.
+    /// `gpu_time_ns` as a fraction of the span of all phases.
     pub share: Option<f64>,
     /// What an equal (weighted) division among the active clients gives.
     pub entitled_ns: u64,
@@ -206,7 +207,7 @@ impl Client {
             waited_ns: since(|client| client.waited_ns),
             measured_ns,
             gpu_time_ns,
-            share: phases.share(measured_ns, gpu_time_ns),
+            share: fraction(gpu_time_ns, phases.span_ns),
             entitled_ns,
             entitled: fraction(entitled_ns, phases.span_ns),
             // CAST: as two's complement; the difference of two times near each other.

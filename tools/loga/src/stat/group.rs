@@ -27,9 +27,9 @@ pub struct Group {
     pub turn: bool,
     /// GPU time of its processes that was seen in polling phases.
     pub measured_ns: u64,
-    /// GPU time, scaled to all phases.
+    /// GPU time that its processes were charged.
     pub gpu_time_ns: u64,
-    /// `measured_ns` as a fraction of the time polled.
+    /// `gpu_time_ns` as a fraction of the span of all phases.
     pub share: Option<f64>,
     /// What a division by weights among the active groups gives.
     pub entitled_ns: u64,
@@ -74,7 +74,7 @@ impl Group {
             turn: now.turn != 0,
             measured_ns,
             gpu_time_ns,
-            share: phases.share(measured_ns, gpu_time_ns),
+            share: fraction(gpu_time_ns, phases.span_ns),
             entitled_ns,
             entitled: fraction(entitled_ns, phases.span_ns),
             waited_ns: since(|group| group.waited_ns),

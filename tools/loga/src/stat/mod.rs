@@ -29,7 +29,7 @@ use loga::uapi;
 use serde::{Deserialize, Serialize};
 
 /// Version of the JSON layout. Raised when a member changes its meaning or goes away.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// Members that only callers get that may see figures of the whole GPU.
 const WITHHELD: [&str; 34] = [
@@ -274,7 +274,6 @@ impl Stat {
                     } else {
                         span_ns
                     },
-                    polled_ns: (!withheld).then_some(polled_ns),
                     sample_interval_ns: info.sample_interval_ns,
                     copies,
                 };
@@ -294,7 +293,6 @@ impl Stat {
                     } else {
                         span_ns
                     },
-                    polled_ns: (!withheld).then_some(polled_ns),
                     sample_interval_ns: info.sample_interval_ns,
                     copies,
                 };

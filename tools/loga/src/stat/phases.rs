@@ -2,29 +2,15 @@
 
 //! [tool] The phases that figures stand for.
 
-use super::fraction;
 use loga::uapi;
 
 /// Lengths that shares are fractions of.
 pub(super) struct Phases {
     pub(super) span_ns: u64,
-    /// Nothing if the caller may not know.
-    pub(super) polled_ns: Option<u64>,
     /// Time between two samples, if accounting is sparse; else 0.
     pub(super) sample_interval_ns: u64,
     /// Whether copies are measured.
     pub(super) copies: bool,
-}
-
-impl Phases {
-    /// The share of a client or group with these times; of the time that went by, for a caller
-    /// that may not know how long was polled.
-    pub(super) fn share(&self, measured_ns: u64, gpu_time_ns: u64) -> Option<f64> {
-        match self.polled_ns {
-            Some(polled_ns) => fraction(measured_ns, polled_ns),
-            None => fraction(gpu_time_ns, self.span_ns),
-        }
-    }
 }
 
 /// Length of the phases that are in the clients' figures.

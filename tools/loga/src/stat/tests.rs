@@ -73,6 +73,17 @@ fn shares_are_of_all_phases_and_sorted() {
     assert!(stat.enforcing && !stat.interval);
 }
 
+// Regression: what a throttled client ran on for between polling phases was in no share.
+#[test]
+fn share_is_of_what_was_charged() {
+    let mut now = snapshot(1);
+    now.clients[0].gpu_time_ns += 30_000_000;
+    now.groups[0].gpu_time_ns += 30_000_000;
+    let stat = Stat::new(&now, None);
+    assert_eq!(stat.clients[1].share, Some(0.2));
+    assert_eq!(stat.groups[0].share, Some(0.2));
+}
+
 #[test]
 fn difference_counts_only_what_happened_since() {
     let before = snapshot(1);

@@ -31,9 +31,9 @@ fn share_of_the_last_second_stands_beside_that_of_all() {
     now.info.now_ns = 200_000_000_000;
     now.clients[1].since_ns = 10_000_000_000;
     let mut before = now.clone();
-    // Of 100 ms polled in between, the second client had 25.
-    before.info.polled_ns -= 100_000_000;
-    before.clients[1].measured_ns -= 25_000_000;
+    // Of 100 ms in between, the second client was charged 25.
+    before.info.unpolled_ns -= 100_000_000;
+    before.clients[1].gpu_time_ns -= 25_000_000;
     let stat = Stat::new(&now, None);
     let recent = Stat::new(&now, Some(&before));
     let text = render_with(&stat, Some(&recent), None);

@@ -25,7 +25,7 @@ Columns, of the time since the picture before
   CHAN, PROC   channels of a client; processes of a group
   WEIGHT       twice the weight entitles to twice the time
   LIMIT        most of a GPU that it may use; - is no limit
-  SHARE        part of the time polled in which it was on the engine
+  SHARE        GPU time that it was charged, as a part of the time
   COPY         the same of the copy engine
   ENTITLED     share in a division by weights among those that wanted the GPU
   WAITED       part of the time in which it wanted the GPU and did not have it

@@ -37,6 +37,7 @@ crate::ktap::tests![
     queue_of_an_ended_process_is_charged: timed,
     disabled_queue_of_an_ended_process_is_charged: timed,
     channels_of_a_group_are_charged: timed,
+    hogs_polled_in_bursts_are_charged: timed,
 ];
 
 /// The tests of `make test`.
@@ -55,6 +56,8 @@ const BETWEEN: Duration = Duration::from_millis(200);
 const WARM_UP: Duration = Duration::from_millis(700);
 /// Parameters of LoGA.
 const ENFORCING: &str = "enforce=1 accounting=sparse randomize=1";
+/// The same, polled in bursts.
+const IN_BURSTS: &str = "enforce=1 accounting=burst randomize=1";
 
 /// Shares of the GPU in percent.
 #[derive(Clone, Copy, Debug)]
@@ -180,12 +183,7 @@ fn check_beside(program: &str, window: Duration, plain: &Figures) -> Verdict {
 }
 
 fn check_figures(program: &str, figures: &Figures, plain: &Figures) -> Verdict {
-    within("percent of nobody known", figures.unknown, ..0.5)?;
-    within(
-        "percent used and not charged",
-        (figures.used - figures.charged).abs(),
-        ..=2.0,
-    )?;
+    check_charge(figures)?;
     ensure!(
         figures.used <= plain.used + 1.0,
         "{program} got {:.1} %, the plain hog {:.1} %",
@@ -193,6 +191,15 @@ fn check_figures(program: &str, figures: &Figures, plain: &Figures) -> Verdict {
         plain.used
     );
     Ok(())
+}
+
+fn check_charge(figures: &Figures) -> Verdict {
+    within("percent of nobody known", figures.unknown, ..0.5)?;
+    within(
+        "percent used and not charged",
+        (figures.used - figures.charged).abs(),
+        ..=2.0,
+    )
 }
 
 fn sibling_slot_of_a_mapped_page_is_charged() -> Verdict {
@@ -256,10 +263,14 @@ fn disabled_queue_of_an_ended_process_is_charged() -> Verdict {
 }
 
 fn channels_of_a_group_are_charged() -> Verdict {
-    check("group")?;
-    let parameters = "enforce=1 accounting=burst randomize=1";
-    let polled = measure_with(parameters, "group", WINDOW)?;
-    within("percent of nobody known, polled", polled.unknown, ..0.5)
+    check("group")
+}
+
+fn hogs_polled_in_bursts_are_charged() -> Verdict {
+    for program in ["plain", "group"] {
+        check_charge(&measure_with(IN_BURSTS, program, LONG_WINDOW)?)?;
+    }
+    Ok(())
 }
 
 /// As [`check`], of a program whose clients come and go, several at a time: what they are charged is
