@@ -42,7 +42,7 @@ crate::ktap::tests![
 
 /// The tests of `make test`.
 pub(super) const QUICK: &[crate::ktap::Test] = &[
-    TESTS[0], TESTS[3], TESTS[4], TESTS[5], TESTS[8], TESTS[11], TESTS[12],
+    TESTS[0], TESTS[3], TESTS[4], TESTS[5], TESTS[8], TESTS[11], TESTS[12], TESTS[13],
 ];
 
 /// Time of a measurement.
