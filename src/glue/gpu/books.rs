@@ -89,6 +89,8 @@ pub(crate) struct ClientKernel {
     /// When its gates were shut, and until when the decision for it applies.
     pub(crate) throttled_since: Option<Ns>,
     pub(super) throttled_until: Ns,
+    /// The decision that released it last, and for how long it had been throttled.
+    pub(super) released: Option<(Ns, Ns)>,
     pub(crate) since: Ns,
     /// Time of its threads on processors at the last scan that asked for it.
     pub(super) cpu_time: Option<Ns>,
@@ -273,6 +275,7 @@ impl Books {
             comm: process.comm(),
             throttled_since: None,
             throttled_until: Ns::ZERO,
+            released: None,
             cpu_time: None,
             channels: 0,
             wait_queue: self

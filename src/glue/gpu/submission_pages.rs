@@ -339,7 +339,7 @@ impl Books {
     pub(super) fn drive_gates(&mut self, gpu: &Gpu, now: Ns, patience: Ns) {
         let until = now.saturating_add(patience);
         self.decided_until = until;
-        let mut throttled: u32 = 0;
+        let (mut throttled, mut released) = (0u32, false);
         for at in self.state.shares.awake() {
             let (Some(member), Some(client)) = (
                 self.state.shares.members().get(at),
@@ -347,59 +347,52 @@ impl Books {
             ) else {
                 continue;
             };
-            let released = match (client.throttled_since, member.throttled_by()) {
+            match (client.throttled_since, member.throttled_by()) {
                 (None, Some(by)) => {
                     client.throttled_since = Some(now);
                     events::throttled(self.gpu, &client.about(member), by);
                     self.sums.revokes = self.sums.revokes.saturating_add(1);
-                    None
                 }
                 (Some(since), None) => {
+                    let time = now.saturating_sub(since);
                     client.throttled_since = None;
-                    let throttled = now.saturating_sub(since);
-                    events::released(self.gpu, &client.about(member), throttled);
+                    client.released = Some((now, time));
+                    released = true;
+                    events::released(self.gpu, &client.about(member), time);
                     self.sums.restores = self.sums.restores.saturating_add(1);
-                    Some(throttled)
-                }
-                (Some(_), Some(_)) => {
-                    throttled = throttled.saturating_add(1);
-                    client.throttled_until = until;
                     continue;
                 }
+                (Some(_), Some(_)) => {}
                 (None, None) => continue,
-            };
-            if released.is_none() {
-                throttled = throttled.saturating_add(1);
-                client.throttled_until = until;
             }
-            let id = member.id();
-            let own = self.pages.all().iter().filter(|page| page.owner() == id);
-            for gate in own.filter_map(|page| page.gate()) {
-                set_gate(&mut self.gate_updates, gate, id.get(), client, released);
-            }
+            throttled = throttled.saturating_add(1);
+            client.throttled_until = until;
         }
         gpu.throttled.store(throttled, Relaxed);
-        if throttled == 0 {
-            return;
+        if throttled != 0 || released {
+            self.set_gates(now, until);
         }
+    }
+
+    /// Opens and shuts gates as was decided `now`: goes over the pages once, however many clients
+    /// are throttled or released together.
+    fn set_gates(&mut self, now: Ns, until: Ns) {
         for page in self.pages.all() {
-            let client = self.clients.get(page.at());
-            let throttled = client.filter(|client| client.throttled_since.is_some());
-            let (Some(client), Some(gate)) = (throttled, page.gate()) else {
+            let (Some(client), Some(gate)) = (self.clients.get(page.at()), page.gate()) else {
                 continue;
             };
-            if gate.is_shut() {
-                gate.keep_shut(until);
-            } else {
-                // The last decision came so late that a fault opened the gate.
-                set_gate(
-                    &mut self.gate_updates,
-                    gate,
-                    page.owner().get(),
-                    client,
-                    None,
-                );
-            }
+            let released = match (client.throttled_since, client.released) {
+                (Some(since), _) if since != now && gate.is_shut() => {
+                    gate.keep_shut(until);
+                    continue;
+                }
+                // Throttled now, or the last decision came so late that a fault opened the gate.
+                (Some(_), _) => None,
+                (None, Some((at, time))) if at == now => Some(time),
+                (None, _) => continue,
+            };
+            let owner = page.owner().get();
+            set_gate(&mut self.gate_updates, gate, owner, client, released);
         }
     }
 

@@ -93,6 +93,9 @@ const LONGEST: Duration = Duration::from_secs(120);
 const SETTLED: Duration = Duration::from_secs(8);
 /// Measured decisions.
 const LAST: usize = 16;
+/// What a decision may take that throttles or releases many clients, in ns: calls of uninvolved
+/// processes wait for it.
+const MOST_TOGETHER: f64 = 1e6;
 
 /// Real processes: time of the main thread for a decision and for the beginning of a polling
 /// phase. It includes the work of other processors meanwhile, as they share the clock.
@@ -120,7 +123,42 @@ pub(crate) fn clients(findings: &mut Findings) -> Result<(), String> {
         // Each of its processes then ends by itself.
         wait_for(0)?;
     }
-    Ok(())
+    throttled_together(findings)
+}
+
+/// All clients of a user, throttled and released in one decision each time.
+fn throttled_together(findings: &mut Findings) -> Result<(), String> {
+    const CLIENTS: u32 = 250;
+    /// Measured decisions: of several, only one throttles or releases.
+    const LAST: usize = 64;
+    let _stage = Stage::measured(MODEL, LOGA)?;
+    let limit = Command::new("loga")
+        .args(["set", "--user", "0", "--limit", "20"])
+        .output()
+        .map_err(|error| format!("loga set: {error}"))?;
+    if !limit.status.success() {
+        let reason = String::from_utf8_lossy(&limit.stderr).into_owned();
+        return Err(format!("loga set: {reason}"));
+    }
+    let mut crowd = Crowd::default();
+    crowd.start(CLIENTS, "--kernel-us 200 --sleep-us 100000")?;
+    wait_for(CLIENTS)?;
+    sleep(SETTLED);
+    let before = revokes()?;
+    sleep(SETTLED);
+    let each = (revokes()? - before) / f64::from(CLIENTS);
+    let name = format!("{CLIENTS} clients of a user with a limit");
+    if each < 2.0 {
+        return Err(format!(
+            "each of {CLIENTS} clients was throttled {each} times"
+        ));
+    }
+    let [median, most] = costs::recent("decide_ns", LAST)?;
+    findings.record(&format!("{name}: decision, median"), median, "ns");
+    let target = Some(0.0..=MOST_TOGETHER);
+    findings.check(&format!("{name}: decision, largest"), most, "ns", target);
+    drop(crowd);
+    wait_for(0)
 }
 
 /// Programs, each with many clients; they end with it.
@@ -156,21 +194,30 @@ impl Drop for Crowd {
     }
 }
 
+/// How often a client of the first GPU was throttled.
+fn revokes() -> Result<f64, String> {
+    let device = Device::open().map_err(|error| error.to_string())?;
+    let snapshot = device.snapshot(0).map_err(|error| error.to_string())?;
+    // CAST: some thousands.
+    Ok(snapshot.info.revokes as f64)
+}
+
 /// Waits until there are `clients` clients.
 fn wait_for(clients: u32) -> Result<(), String> {
     let device = Device::open().map_err(|error| error.to_string())?;
     let since = Instant::now();
-    let mut there = 0;
+    let mut last = String::new();
     while since.elapsed() < LONGEST {
-        let snapshot = device.snapshot(0).map_err(|error| error.to_string())?;
-        there = snapshot.clients.len();
-        // CAST: a thousand.
-        if there == clients as usize {
-            return Ok(());
+        match device.snapshot(0) {
+            // CAST: a thousand.
+            Ok(snapshot) if snapshot.clients.len() == clients as usize => return Ok(()),
+            Ok(snapshot) => last = format!("{} clients", snapshot.clients.len()),
+            // While clients start, the tables may grow each time that they are read.
+            Err(error) => last = error.to_string(),
         }
         sleep(Duration::from_millis(200));
     }
-    Err(format!("{there} clients after {LONGEST:?}, not {clients}"))
+    Err(format!("{last} after {LONGEST:?}, not {clients} clients"))
 }
 
 #[cfg(test)]

@@ -107,6 +107,18 @@ pub(super) fn clients() -> Table {
             ],
         )
     };
+    let together = "250 clients of a user with a limit";
+    let part = |of: &str| format!("{{1/1000 {together}: decision, {of}}} us");
+    let together = plain(
+        "clients",
+        vec![
+            format!("{together}, throttled and released together (of 64)"),
+            part("median"),
+            part("largest"),
+            String::new(),
+            String::new(),
+        ],
+    );
     Table {
         name: "clients",
         head: &[
@@ -116,6 +128,10 @@ pub(super) fn clients() -> Table {
             "beginning of a polling phase, median of 16",
             "largest",
         ],
-        rows: [(10, 10), (100, 10), (500, 10)].map(row).into(),
+        rows: [(10, 10), (100, 10), (500, 10)]
+            .map(row)
+            .into_iter()
+            .chain([together])
+            .collect(),
     }
 }

@@ -166,7 +166,9 @@ fn subordinate_user_counts_as_the_owner_of_its_namespace() -> Verdict {
     fs::write(&map, "0 100000 65536\n").map_err(|error| format!("{map}: {error}"))?;
     program.send("go")?;
     let client = stage.wait_until_measured(program.pid())?;
-    let [share] = shares([program.pid()], 500, 2000)?;
+    // It runs for a period at a time, some 60 ms: at both ends of the window that is 0.8 points.
+    let [share] = shares([program.pid()], 500, 8000)?;
+    println!("# {share:.1} % under a limit of 20 %");
     ensure!(
         (16.0..=21.5).contains(&share),
         "user 100005 got {share:.1} % under a limit of 20 % for the owner of its namespace"
