@@ -130,7 +130,7 @@ pub(crate) fn clients(findings: &mut Findings) -> Result<(), String> {
 fn throttled_together(findings: &mut Findings) -> Result<(), String> {
     const CLIENTS: u32 = 250;
     /// Measured decisions: of several, only one throttles or releases.
-    const LAST: usize = 64;
+    const DECISIONS: usize = 64;
     let _stage = Stage::measured(MODEL, LOGA)?;
     let limit = Command::new("loga")
         .args(["set", "--user", "0", "--limit", "20"])
@@ -153,7 +153,7 @@ fn throttled_together(findings: &mut Findings) -> Result<(), String> {
             "each of {CLIENTS} clients was throttled {each} times"
         ));
     }
-    let [median, most] = costs::recent("decide_ns", LAST)?;
+    let [median, most] = costs::recent("decide_ns", DECISIONS)?;
     findings.record(&format!("{name}: decision, median"), median, "ns");
     let target = Some(0.0..=MOST_TOGETHER);
     findings.check(&format!("{name}: decision, largest"), most, "ns", target);

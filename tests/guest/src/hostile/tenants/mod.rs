@@ -168,11 +168,11 @@ fn subordinate_user_counts_as_the_owner_of_its_namespace() -> Verdict {
     let client = stage.wait_until_measured(program.pid())?;
     // It runs for a period at a time, some 60 ms: at both ends of the window that is 0.8 points.
     let [share] = shares([program.pid()], 500, 8000)?;
-    println!("# {share:.1} % under a limit of 20 %");
-    ensure!(
-        (16.0..=21.5).contains(&share),
-        "user 100005 got {share:.1} % under a limit of 20 % for the owner of its namespace"
-    );
+    within(
+        "percent of user 100005 with a limit of 20 for the owner of its namespace",
+        share,
+        16.0..=21.5,
+    )?;
     ensure!(client.uid == USER, "counted as user {}", client.uid);
     stage.check_no_fallback()?;
     drop(program);
