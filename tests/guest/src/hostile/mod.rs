@@ -152,17 +152,24 @@ pub(crate) enum Dispatcher {
     Edf,
 }
 
+impl Dispatcher {
+    /// The value of the parameter.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Prio => "prio",
+            Self::Edf => "edf",
+        }
+    }
+}
+
 /// The dispatcher of the tests that run, if any.
 static DISPATCHER: Mutex<Option<Dispatcher>> = Mutex::new(None);
 
 /// From now on LoGA is loaded with this dispatcher, if any, by tests that choose none themselves.
 pub(crate) fn set_dispatcher(dispatcher: Option<Dispatcher>) {
     *DISPATCHER.lock().unwrap_or_else(PoisonError::into_inner) = dispatcher;
-    modules::set_defaults(match dispatcher {
-        None => "",
-        Some(Dispatcher::Prio) => "dispatch=prio",
-        Some(Dispatcher::Edf) => "dispatch=edf",
-    });
+    let parameter = dispatcher.map(|one| format!("dispatch={}", one.name()));
+    modules::set_defaults(&parameter.unwrap_or_default());
 }
 
 /// The dispatcher of the tests that run.

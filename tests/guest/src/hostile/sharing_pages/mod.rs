@@ -23,10 +23,11 @@ pub(super) mod passing;
 pub(super) mod sleepers;
 mod uring;
 
-use super::Program;
+use super::{dispatcher, Program};
 use crate::ktap::{ensure, Test, Verdict};
 use crate::sharing::{for_process, limit, set};
 use crate::stage::Stage;
+use crate::sysfs;
 use loga_cli::stat::Client;
 use nix::errno::Errno;
 use std::fs::File;
@@ -144,12 +145,24 @@ fn throttle(stage: &Stage, owner: u32) -> Result<(), String> {
     stage.wait_until_throttled(owner).map(drop)
 }
 
-/// Checks that none of these mappings has an entry while the owner of their page is throttled, and that
-/// each of them had one before: its process stores to it all the time.
-fn check_no_entry_while_throttled(stage: &Stage, owner: u32, mapped: &[Mapped]) -> Verdict {
+/// Waits until each of these mappings has an entry: its process stores to it all the time. Without the
+/// dispatcher meanwhile: with it, an entry is there for some microseconds of each submission, and looks
+/// meet one by chance.
+fn wait_for_entries(mapped: &[Mapped]) -> Verdict {
+    let dispatcher = dispatcher();
+    if dispatcher.is_some() {
+        sysfs::write("dispatch", "none")?;
+    }
     for at in mapped {
         at.wait_for_entry(true, SOON)?;
     }
+    dispatcher.map_or(Ok(()), |one| sysfs::write("dispatch", one.name()))
+}
+
+/// Checks that none of these mappings has an entry while the owner of their page is throttled, and that
+/// each of them had one before: its process stores to it all the time.
+fn check_no_entry_while_throttled(stage: &Stage, owner: u32, mapped: &[Mapped]) -> Verdict {
+    wait_for_entries(mapped)?;
     throttle(stage, owner)?;
     for at in mapped {
         at.wait_for_entry(false, REVOKED)?;

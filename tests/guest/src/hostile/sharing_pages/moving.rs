@@ -4,7 +4,9 @@
 
 use super::super::ownership::{check, keep_busy, open, ready, LIFE};
 use super::super::{model, Program};
-use super::{check_nothing_left, throttle, Mapped, COMPLETE, LOOKS, PAUSE, REVOKED, SOON};
+use super::{
+    check_nothing_left, throttle, wait_for_entries, Mapped, COMPLETE, LOOKS, PAUSE, REVOKED, SOON,
+};
 use crate::ktap::{ensure, Verdict};
 use crate::sharing::{for_process, limit, set};
 use crate::stage::{Stage, LAZY};
@@ -289,9 +291,7 @@ fn changes_of_the_address_space_open_no_throttled_page() -> Verdict {
     ensure!(seen == 0, "{seen} entries while the owner is throttled");
     // All of them wait for it.
     set(for_process(owner), limit(100))?;
-    for at in &mapped {
-        at.wait_for_entry(true, SOON)?;
-    }
+    wait_for_entries(&mapped)?;
     drop(program);
     check_nothing_left(&stage)?;
     stage.teardown()
