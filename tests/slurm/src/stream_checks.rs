@@ -3,6 +3,7 @@
 //! [tool] The simulator beside Slurm: the same stream of jobs, placed by both. The exporters say what
 //! the simulator's programs do at the time at which a job comes.
 
+use crate::binding_checks::SHOWN;
 use crate::checks::same;
 use crate::cluster::Cluster;
 use crate::conf::{GPUS, NODES};
@@ -139,6 +140,10 @@ pub(crate) fn at_once(cluster: &Cluster) -> Result<(), String> {
     let jobs = [50; ALL * 4];
     let wanted = simulated(&stream(&[], &jobs, 1))?;
     let wanted: Vec<usize> = wanted.iter().map(|one| one.0).collect();
+    // They need every shard there is. What the script sees of the jobs before them may be a second
+    // old, and Slurm shows it others only when another job has come since.
+    std::thread::sleep(SHOWN);
+    cluster.run(&[])?;
     cluster.scores([[0.0; GPUS]; NODES.len()])?;
     cluster.forget()?;
     cluster.write_table(&[])?;
