@@ -145,9 +145,9 @@ fn throttle(stage: &Stage, owner: u32) -> Result<(), String> {
     stage.wait_until_throttled(owner).map(drop)
 }
 
-/// Waits until each of these mappings has an entry: its process stores to it all the time. Without the
-/// dispatcher meanwhile: with it, an entry is there for some microseconds of each submission, and looks
-/// meet one by chance.
+/// Waits until each of these mappings has an entry: its process stores to it all the time. LoGA runs
+/// without its dispatcher meanwhile: with one, an entry is there for some microseconds of each
+/// submission, and a look meets it by chance.
 fn wait_for_entries(mapped: &[Mapped]) -> Verdict {
     let dispatcher = dispatcher();
     if dispatcher.is_some() {
