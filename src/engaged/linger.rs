@@ -4,11 +4,11 @@
 //!
 //! It is a set length, or it *adapts*, and the set length is the most.
 //!
-//! Rule, if it adapts: a pause of protected work that ends while the engine is kept free for it is
-//! *met*, another one is *missed*. The engine is kept free for as long as nine tenths of the met
-//! pauses last, and not at all while fewer than a quarter are met. Pauses longer than that get known
-//! because the most is tried after each 32nd one, and after the first eight. The engine is kept free
-//! from an account, which earns a fifth of the time, [`MOST`] at most.
+//! Rule, if it adapts: pauses of protected work get known that end within the most, whether the engine
+//! is kept free for them or not: the caller reads on while a command of another runs. The engine is
+//! kept free for as long as nine tenths of those last, and not at all if they are fewer than a quarter
+//! of all; for the most while fewer than [`KNOWN_LEAST`] are known. It is kept free from an account,
+//! which earns a fifth of the time, [`MOST`] at most.
 //!
 //! Bound: in any window `w` the engine is kept free while other clients wait for `w / 5`, [`MOST`]
 //! and one pause at most.
@@ -26,23 +26,22 @@ const PART: u64 = 5;
 /// Lengths of pauses are kept to half a power of two: the first length, and how many there are.
 const LEAST_LOG: u32 = 14;
 const LENGTHS: usize = 20;
-/// Beyond so many known pauses all count half.
-const KNOWN_MOST: u16 = 64;
 /// So many pauses have to be known.
-const KNOWN_LEAST: u16 = 8;
-/// The most is tried once in so many pauses.
-const TRIED_EVERY: u8 = 32;
+const KNOWN_LEAST: u8 = 8;
+/// What a pause counts at first, and what part of that it loses with each that follows.
+const WEIGHT: u32 = 1 << 16;
+const FORGOTTEN: u32 = 64;
 
 /// What is known of the pauses of protected work.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Linger {
     set: Ns,
     adapts: bool,
-    /// Pauses that were met, by length.
-    met: [u16; LENGTHS],
-    missed: u16,
-    /// Pauses since the most was last tried.
-    untried: u8,
+    /// Weight of the pauses that ended within the most, by length, and of the longer ones.
+    short: [u32; LENGTHS],
+    long: u32,
+    /// How many are known, [`KNOWN_LEAST`] at most.
+    known: u8,
     /// What the account lacks of [`MOST`], at that time.
     lacks: Ns,
     at: Ns,
@@ -59,65 +58,62 @@ impl Linger {
         self.adapts
     }
 
+    /// For how long the end of a pause has to be looked for.
+    pub(super) fn learns_for(&self) -> Ns {
+        if self.adapts {
+            self.set
+        } else {
+            Ns::ZERO
+        }
+    }
+
     /// Protected work ends: for how long the engine is kept free now.
-    pub(super) fn begin(&mut self, now: Ns) -> Ns {
+    pub(super) fn begin(&self, now: Ns) -> Ns {
         if !self.adapts {
             return self.set;
         }
-        self.untried = self.untried.saturating_add(1);
-        let tries = self.known() < KNOWN_LEAST || self.untried >= TRIED_EVERY;
-        let length = if tries { self.set } else { self.usual() };
-        if tries {
-            self.untried = 0;
-        }
+        let length = if self.known < KNOWN_LEAST {
+            self.set
+        } else {
+            self.usual()
+        };
         let left = MOST.saturating_sub(self.lacks(now));
         length.min(self.set).min(left)
     }
 
     /// Protected work comes again after a pause in which another client waited, and for the first
-    /// `kept` of which the engine was kept free.
+    /// `kept` of which the engine was kept free. A pause that is longer than
+    /// [`learns_for`](Self::learns_for) may be seen to end late.
     pub(super) fn end(&mut self, now: Ns, pause: Ns, kept: Ns) {
         self.lacks = self.lacks(now).saturating_add(pause.min(kept)).min(MOST);
         self.at = now;
-        if kept == Ns::ZERO {
+        if self.learns_for() == Ns::ZERO {
             return;
         }
-        let counter = if pause <= kept {
-            self.met.get_mut(bucket(pause))
+        let all = self.short.iter_mut().chain([&mut self.long]);
+        all.for_each(|weight| *weight -= *weight / FORGOTTEN);
+        let weight = if pause <= self.set {
+            self.short.get_mut(bucket(pause))
         } else {
-            Some(&mut self.missed)
+            Some(&mut self.long)
         };
-        if let Some(counter) = counter {
-            *counter = counter.saturating_add(1);
+        if let Some(weight) = weight {
+            *weight = weight.saturating_add(WEIGHT);
         }
-        if self.known() > KNOWN_MOST {
-            self.met.iter_mut().for_each(|count| *count /= 2);
-            self.missed /= 2;
-        }
+        self.known = self.known.saturating_add(1).min(KNOWN_LEAST);
     }
 
-    /// How many pauses are known.
-    fn known(&self) -> u16 {
-        self.met().saturating_add(self.missed)
-    }
-
-    /// How many of them were met.
-    fn met(&self) -> u16 {
-        self.met
-            .iter()
-            .fold(0, |sum, count| sum.saturating_add(*count))
-    }
-
-    /// The length below which nine tenths of the met pauses stay; nothing if few are met.
+    /// The length below which nine tenths of the short pauses stay; nothing if few are short.
     fn usual(&self) -> Ns {
-        let met = self.met();
-        if met < self.known().div_ceil(4) {
+        let sum = |sum: u32, weight: &u32| sum.saturating_add(*weight);
+        let short = self.short.iter().fold(0, sum);
+        if short.saturating_mul(3) < self.long {
             return Ns::ZERO;
         }
-        let enough = met.saturating_sub(met / 10);
-        let mut below = 0u16;
-        let first = self.met.iter().position(|count| {
-            below = below.saturating_add(*count);
+        let enough = short.saturating_sub(short / 10);
+        let mut below = 0;
+        let first = self.short.iter().position(|weight| {
+            below = sum(below, weight);
             below >= enough
         });
         first.map_or(Ns::ZERO, length)
@@ -204,19 +200,44 @@ mod tests {
     }
 
     #[test]
+    fn pauses_that_are_longer_than_the_engine_is_kept_free_become_part_of_the_length() {
+        // Three of four are short at first: a length is known below which the others do not stay.
+        let mut pauses = [US(100); 1_000];
+        pauses[..100].fill(US(50));
+        for long in [US(90), US(400), US(3_000)] {
+            pauses[100..]
+                .iter_mut()
+                .step_by(4)
+                .for_each(|pause| *pause = long);
+            assert!(after(&pauses, 101) < US(100));
+            assert!(after(&pauses, 999) >= long.max(US(100)));
+        }
+    }
+
+    #[test]
+    fn one_in_twenty_pauses_is_not_waited_for() {
+        let mut pauses = [US(100); 20];
+        pauses[7] = US(3_000);
+        for times in 201..240 {
+            let kept = after(&pauses, times);
+            assert!(kept > US(100) && kept < US(200));
+        }
+    }
+
+    #[test]
     fn pauses_that_are_too_long_are_not_waited_for() {
-        assert_eq!(after(&[US(12_000)], 30), Ns::ZERO);
-        // They are tried now and then, since they may become short.
-        assert_eq!(after(&[US(12_000)], 8 + 32), US(5_000));
-        assert_eq!(after(&[US(12_000)], 8 + 33), Ns::ZERO);
+        assert_eq!(after(&[US(12_000)], 8), US(5_000));
+        for times in 9..100 {
+            assert_eq!(after(&[US(12_000)], times), Ns::ZERO);
+        }
     }
 
     #[test]
     fn pauses_that_become_short_get_known() {
-        let mut pauses = [US(12_000); 400];
+        let mut pauses = [US(12_000); 150];
         pauses[100..].fill(US(300));
-        // 8 missed at first; each 32nd short one is met.
-        assert!(after(&pauses, 399) > US(300));
+        assert_eq!(after(&pauses, 101), Ns::ZERO);
+        assert!(after(&pauses, 140) > US(300));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! A protected client is not stopped, so its work shows in its channels only. They are read when a
 //! decision needs to know about them: what was read less than [`FRESH`] ago is known. While work is
 //! there and another client waits, they are read again and again for its end, and where the length of
-//! pauses has to be known, for the end of a pause; the reads are a sixteenth of the time since it was
+//! a pause has to be known, for the end of that; the reads are a sixteenth of the time since it was
 //! first seen apart, so that its end is seen late by that part.
 
 use crate::units::Ns;

@@ -21,10 +21,10 @@ impl<S: Storage<Of<Record>: 'static>> Submissions<S> {
         self.select(now)
     }
 
-    /// Whether the end of the work of protected clients, or of a pause of it, has to be seen: another
-    /// client waits for it.
+    /// Whether the end of the work of protected clients has to be seen, for which another client
+    /// waits, or that of a pause.
     pub fn watches_protected(&self, now: Ns, busy: bool) -> bool {
-        self.waits() && (busy || self.shield.learns(now))
+        busy && self.waits() || self.shield.learns(now)
     }
 
     /// Whether work of protected clients is there is not known until [`protected`](Self::protected)

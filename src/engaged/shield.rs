@@ -80,10 +80,11 @@ impl Shield {
         self.doubtful = true;
     }
 
-    /// Whether the engine is kept free in a pause whose end has to be seen, for its length to be
-    /// known.
+    /// Whether a pause goes on whose end has to be seen, for its length to be known.
     pub(super) fn learns(&self, now: Ns) -> bool {
-        !self.busy && self.linger.adapts() && self.is_shut(now)
+        let learns_for = self.linger.learns_for();
+        let pause = self.pause.filter(|pause| pause.noticed && !self.busy);
+        pause.is_some_and(|pause| now.saturating_sub(pause.since) < learns_for)
     }
 
     /// From when on others may pass; nothing while protected work is there, or may be.

@@ -70,6 +70,38 @@ fn linger_that_adapts_lets_only_short_commands_into_the_pauses() {
 }
 
 #[test]
+fn end_of_a_pause_is_looked_for_while_the_command_of_another_runs() {
+    let mut engine = prio(&[prt(1)]);
+    engine.set_linger(US(5_000), true);
+    let mut now = US(0);
+    engine.protected(now, true);
+    engine.arrive(now, 0);
+    // The client waits, and pauses of 100 us get known.
+    for _ in 0..8 {
+        now = now.saturating_add(US(900));
+        assert_eq!(granted(engine.protected(now, false)), None);
+        assert!(engine.watches_protected(now, false));
+        now = now.saturating_add(US(100));
+        engine.protected(now, true);
+    }
+    now = now.saturating_add(US(900));
+    let step = engine.protected(now, false);
+    let from = step.timer.unwrap_or_default();
+    assert!(from < now.saturating_add(US(150)));
+    assert_eq!(granted(engine.timer(from)), Some(0));
+    assert!(!engine.waits());
+    let within = |us| now.saturating_add(US(us));
+    assert!(engine.watches_protected(within(4_999), false));
+    assert!(!engine.watches_protected(within(5_000), false));
+    // Its end is all that is looked for.
+    engine.protected(within(2_000), true);
+    assert!(!engine.watches_protected(within(2_000), true));
+    // No client waits when the next one begins.
+    engine.protected(within(3_000), false);
+    assert!(!engine.watches_protected(within(3_000), false));
+}
+
+#[test]
 fn linger_has_a_bound() {
     let mut engine = prio(&[prt(1)]);
     engine.set_linger(US(1_000_000), false);
