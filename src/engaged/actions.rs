@@ -201,6 +201,11 @@ impl<S: Storage<Of<Record>: 'static>> Decider<S> {
         self.detection.checked(now, stored);
     }
 
+    /// Whether a window is being closed. Its turn may be forgotten meanwhile.
+    pub fn is_closing(&self) -> bool {
+        self.detection.is_closing()
+    }
+
     /// The entries are gone; these channels gained work through the window. Without any, its client
     /// has not used its grant.
     pub fn closed(&mut self, now: Ns, stored: &Running) {

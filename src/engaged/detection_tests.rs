@@ -122,3 +122,30 @@ fn margins_of_submissions_that_end_together_add_up_as_errors_do() {
     assert_eq!(one.read(us(3501), Left::Work), None);
     assert_eq!(one.next(), Some(us(3503)));
 }
+
+#[test]
+fn window_of_a_later_turn_is_not_closed_for_one_that_was_forgotten() {
+    let mut one = Detection::default();
+    one.grant(us(90), grant(us(500)));
+    assert!(one.open(us(100), CLIENT));
+    one.begin_close();
+    assert!(one.is_closing());
+    one = Detection::default();
+    one.grant(us(110), grant(us(500)));
+    assert!(one.open(us(115), CLIENT));
+    assert_eq!(one.close(us(120), true), None);
+    assert_eq!(one.open_for(), Some(CLIENT));
+}
+
+#[test]
+fn grant_waits_for_the_window_before_it() {
+    let mut one = Detection::default();
+    one.grant(us(1), grant(us(500)));
+    assert!(one.open(us(2), CLIENT));
+    one.grant(us(3), grant(us(500)));
+    assert!(!one.open(us(4), CLIENT));
+    one.begin_close();
+    assert_eq!(one.due(us(400)), None);
+    one.close(us(400), false);
+    assert!(one.open(us(401), CLIENT));
+}

@@ -66,9 +66,9 @@ impl Engaged {
                     self.check_rings(gpu, &opening);
                 }
                 Action::Close => {
-                    let opening = core::mem::take(&mut state.opening);
+                    let opening = state.opening.clone();
                     drop(locked);
-                    self.close(gpu, &opening);
+                    self.close(gpu, opening);
                 }
                 Action::Read => {
                     let work = state.decider.work();
@@ -103,13 +103,16 @@ impl Engaged {
     }
 
     /// Takes the entries of a window away, and notes what was submitted through it.
-    fn close(&self, gpu: &Gpu, opening: &Opening) {
+    fn close(&self, gpu: &Gpu, opening: Opening) {
         let begin = ffi::now();
         let (work, leftovers) = {
             let state = self.state.lock();
             (state.decider.work(), *state.decider.leftovers())
         };
         opening.gates().for_each(|gate| gate.revoke());
+        // A thread that was making an entry has noted meanwhile where the rings were before.
+        let noted = self.state.lock().take_closing();
+        let opening = noted.unwrap_or(opening);
         let mut stored = opening.stored(|gate| self.read_puts(&gpu.device, gate), true);
         // GP_PUT may have come around the ring to where it was.
         let had_work = |chid| {
@@ -118,7 +121,7 @@ impl Engaged {
                 || work.undecided.has(chid)
                 || left.any(|(_, known)| known == chid)
         };
-        self.add_working(gpu, opening, &mut stored, had_work);
+        self.add_working(gpu, &opening, &mut stored, had_work);
         let mut state = self.state.lock();
         let now = ffi::now();
         // Those of a client that has become protected meanwhile, see `protected_changed`.

@@ -144,6 +144,12 @@ impl State {
         Entry::Waits
     }
 
+    /// Takes the pages of the window that is being closed; nothing if its turn was forgotten.
+    pub(super) fn take_closing(&mut self) -> Option<Opening> {
+        let is_closing = self.decider.is_closing();
+        is_closing.then(|| core::mem::take(&mut self.opening))
+    }
+
     /// Forgets the turn: all clients pass, or try again. The caller drops the answer without the
     /// lock.
     pub(super) fn abandon(&mut self) -> Opening {

@@ -8,10 +8,8 @@ use crate::ktap::{ensure, Verdict};
 use crate::limits::within;
 use crate::load::Load;
 use crate::stage::{Stage, EXACT, FINE, LAZY};
-use crate::tracefs::{Event, Trace};
-use crate::tracing::named;
 use crate::truth::Truth;
-use crate::{busy, sysfs, threads, truth};
+use crate::{busy, sysfs, threads};
 use rustix::process::{setpriority_process, Pid};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -32,8 +30,6 @@ crate::ktap::tests![
     reading_a_page_does_not_wait_and_opens_no_way_to_store,
     clients_stopped_and_killed_at_random_hold_no_other_back,
     completion_thread_that_does_not_run_lets_all_pass,
-    trace_has_each_turn_with_what_it_used: timed,
-    length_beside_work_from_before_dispatch_is_not_learned: timed,
 ];
 
 /// Parameters of LoGA for these tests: what is throttled is decided by nothing else.
@@ -370,80 +366,5 @@ fn completion_thread_that_does_not_run_lets_all_pass() -> Verdict {
     holder.ask("store 100")?;
     ensure!(counters()?[0] > 0, "{:?}", counters()?);
     drop((holder, waits));
-    stage.teardown()
-}
-
-fn trace_has_each_turn_with_what_it_used() -> Verdict {
-    let stage = Stage::set(FINE, &format!("{PRIO} {EXACT}"))?;
-    let long = Load::start("--kernel-us 3000 --wait block")?;
-    let short = Load::start("--kernel-us 500 --wait block")?;
-    let clients = [&long, &short].map(|load| stage.wait_until_measured(load.pid()));
-    let trace = Trace::of(&["loga"], "mono")?;
-    Truth::reset()?;
-    std::thread::sleep(Duration::from_secs(1));
-    let events = trace.read()?;
-    let log = truth::commands()?;
-    for ((client, load), kernel_us) in clients.into_iter().zip([&long, &short]).zip([3_000, 500]) {
-        let client = client?.id;
-        let own = |event: &&Event| event.count("client") == Ok(client);
-        let turns = named(&events, "loga_submission_begin").filter(own);
-        let turns: Vec<&Event> = turns.collect();
-        let place = turns.first().ok_or("no turn")?.count("place")?;
-        let ends = named(&events, "loga_submission_end");
-        let ends = ends.filter(|event| event.count("place") == Ok(place));
-        let used = ends.map(|event| Ok((event.at_ns, event.count("used_ns")?)));
-        let used: Result<Vec<(u64, u64)>, String> = used.collect();
-        let used = used?;
-        let of_load: Vec<_> = log.iter().filter(|run| run.pid == load.pid()).collect();
-        // A window may close without a store: then there is no end, or one of nothing.
-        let (mut lengths, mut empty, mut kernels) = (Vec::new(), Vec::new(), 0);
-        for (before, end) in used.iter().zip(&used[1..]) {
-            let ended = |run: &&&truth::Command| (before.0..end.0).contains(&run.end_ns);
-            let own = of_load.iter().filter(ended).count();
-            kernels += own;
-            match own {
-                0 => empty.push(end),
-                _ => lengths.push(end.1),
-            }
-        }
-        lengths.sort_unstable();
-        let median_us = lengths.get(lengths.len() / 2).ok_or("no end of a kernel")? / 1_000;
-        println!(
-            "# {} turns, {} ends, {kernels} kernels between them, {median_us} us in the median, {empty:?}",
-            turns.len(),
-            used.len(),
-        );
-        ensure!(
-            lengths.len() == kernels,
-            "{} ends of kernels, {kernels} kernels",
-            lengths.len()
-        );
-        ensure!(turns.len() >= kernels, "{} turns", turns.len());
-        // What they used is charged to their client.
-        ensure!(empty.iter().all(|(_, used)| *used < 250_000), "{empty:?}");
-        within("median us", median_us, kernel_us..kernel_us + 100)?;
-    }
-    drop((trace, long, short));
-    stage.teardown()
-}
-
-fn length_beside_work_from_before_dispatch_is_not_learned() -> Verdict {
-    let stage = Stage::set(FINE, &format!("policy=none dispatch=none {EXACT}"))?;
-    let bombs = ["--kernel-us 5000 --wait block"; 5].map(Load::start);
-    let bombs: Vec<Load> = bombs.into_iter().collect::<Result<_, _>>()?;
-    stage.wait_until_all_measured(&bombs)?;
-    // Each has a kernel on the GPU or before it, which the first that is decided on runs beside.
-    sysfs::write("dispatch", "prio")?;
-    std::thread::sleep(Duration::from_secs(1));
-    for bomb in &bombs {
-        let client = stage.wait_until_measured(bomb.pid())?;
-        let longest_us = client.longest_submission_wait_ns / 1_000;
-        println!(
-            "# {} submissions, the longest {longest_us} us",
-            client.submissions
-        );
-        within("longest us", longest_us, 5_000..7_000)?;
-    }
-    Load::stop_all(bombs)?;
     stage.teardown()
 }

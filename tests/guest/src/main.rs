@@ -18,7 +18,7 @@
 //! | [`specs`], [`reserves`], [`deadlines`], [`reserve_sets`], [`protected`], [`timegraph`] | tests of priorities, modes and reserves that are set |
 //! | [`copies`] | tests of time on the copy engine |
 //! | [`claims`] | tests of claims of programs that are about to start |
-//! | [`policies`], [`attained`], [`dispatch`] | tests of each policy, and of engaged scheduling |
+//! | [`policies`], [`attained`], [`dispatch`], [`submissions`] | tests of each policy, and of engaged scheduling |
 //! | [`processors`] | tests of turns as they are told, and of `loga agent cpu` |
 //! | [`multi_gpu`], [`placing`] | tests with several GPUs, and of the one that a program is started on |
 //! | [`hostile`] | programs of an unprivileged user that try to get more than their share |
@@ -63,6 +63,7 @@ mod settings;
 mod sharing;
 mod sparse;
 mod specs;
+mod submissions;
 mod sysfs;
 mod threads;
 mod throttling;
@@ -173,6 +174,7 @@ fn tests() -> Vec<Test> {
         attained::TESTS,
         processors::TESTS,
         dispatch::TESTS,
+        submissions::TESTS,
         specs::TESTS,
         claims::TESTS,
         coarse_reserves::TESTS,

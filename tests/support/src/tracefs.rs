@@ -99,12 +99,14 @@ impl Trace {
         Ok(trace)
     }
 
-    /// What was recorded so far, oldest first.
+    /// Ends the recording: what was recorded, oldest first. Events that are recorded while a trace is
+    /// read may have wrong times there.
     ///
     /// # Errors
     ///
     /// Events were lost, or a line cannot be read.
     pub fn read(&self) -> Result<Vec<Event>, String> {
+        write("tracing_on", "0")?;
         let text = read("trace")?;
         if text.contains("LOST") {
             return Err("the trace has lost events".to_owned());
