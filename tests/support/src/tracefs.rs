@@ -99,8 +99,8 @@ impl Trace {
         Ok(trace)
     }
 
-    /// Ends the recording: what was recorded, oldest first. Events that are recorded while a trace is
-    /// read may have wrong times there.
+    /// Ends the recording: what was recorded, oldest first. Events that were recorded while a test read
+    /// its trace have been seen with wrong times there.
     ///
     /// # Errors
     ///
