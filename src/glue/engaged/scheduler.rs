@@ -45,7 +45,6 @@ use kernel::sync::{Arc, SpinLock};
 pub(super) const MAX_PROTECTED: usize = 16;
 /// A completion thread that has not run for so long while a client waits is stuck.
 const MOST_SILENT: Ns = Ns::from_ms(3_000);
-const NS_PER_MS: u64 = 1_000_000;
 
 /// Engaged scheduling of one GPU.
 #[pin_data]
@@ -322,7 +321,6 @@ impl Engaged {
         };
         let before = self.state.lock().decider.sleepers(at);
         let heartbeat = HEARTBEAT.saturating_add(apart(before));
-        let heartbeat = u32::try_from(heartbeat.get() / NS_PER_MS).unwrap_or(500);
         let mut result = ffi::TIMED_OUT;
         let mut stuck = false;
         let since = ffi::now();

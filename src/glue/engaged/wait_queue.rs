@@ -3,6 +3,7 @@
 //! [glue] Where the threads of one client sleep until it may store.
 
 use crate::glue::kernel::store_queue::{StoreQueue, Whom};
+use crate::units::Ns;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Acquire, Atomic, Release};
 use kernel::sync::Arc;
@@ -44,9 +45,9 @@ impl WaitQueue {
         self.queue.wake(whom);
     }
 
-    /// Sleeps until [`unblock`](Self::unblock) chooses this thread, at most `ms`: 0, `-ETIME`, or else a
-    /// signal is pending. No lock may be held.
-    pub(super) fn wait(&self, ms: u32) -> c_int {
-        self.queue.wait(&self.blocked, ms)
+    /// Sleeps until [`unblock`](Self::unblock) chooses this thread, at most so long: 0, `-ETIME`, or
+    /// else a signal is pending. No lock may be held.
+    pub(super) fn wait(&self, most: Ns) -> c_int {
+        self.queue.wait(&self.blocked, most)
     }
 }

@@ -32,7 +32,6 @@ use kernel::sync::Arc;
 /// Time that a fault waits for a late release, beyond what the last decision promised: a change of
 /// settings may make the period longer than planned.
 const THROTTLE_GRACE: Ns = Ns::from_ms(250);
-const NS_PER_MS: u64 = 1_000_000;
 /// Elements that a list of files has room for at first.
 const FIRST_FILES: usize = 4;
 /// TIMEOUT: other threads may use up the room while it is made; this bounds the retries.
@@ -59,8 +58,6 @@ pub(crate) struct Gate {
     until: Atomic<u64>,
     /// Number of the owner, for traces.
     client: Atomic<u64>,
-    /// Threads that sleep in a fault.
-    sleepers: Atomic<u32>,
     /// 1 while a call of [`apply`](Self::apply) is pending.
     updating: Atomic<u32>,
     /// Number of the page.
@@ -99,7 +96,6 @@ impl Gate {
                 shut: Atomic::new(0),
                 until: Atomic::new(0),
                 client: Atomic::new(0),
-                sleepers: Atomic::new(0),
                 updating: Atomic::new(0),
                 page,
                 kinds: Atomic::new(UNKNOWN),
@@ -246,7 +242,7 @@ impl Gate {
 
     /// Whether a thread sleeps at the gate. Any context.
     pub(super) fn has_sleepers(&self) -> bool {
-        self.sleepers.load(Relaxed) != 0
+        self.queue.sleepers() != 0
     }
 
     /// Number of the owner, for traces.
@@ -323,19 +319,11 @@ impl Gate {
     /// `-ETIME` when the bound was reached and the gate was opened for it, else a signal is
     /// pending.
     pub(crate) fn wait(&self) -> c_int {
-        let before = self.sleepers.fetch_add(1, Relaxed);
-        let result = self.wait_for_release(apart(before));
-        self.sleepers.fetch_sub(1, Relaxed);
-        result
-    }
-
-    /// As [`wait`](Self::wait), `longer` than the bound.
-    fn wait_for_release(&self, longer: Ns) -> c_int {
+        let longer = apart(self.queue.sleepers());
         loop {
             let until = Ns::new(self.until.load(Relaxed)).saturating_add(longer);
             let left = until.saturating_sub(ffi::now());
-            let left_ms = u32::try_from(left.get().div_ceil(NS_PER_MS)).unwrap_or(u32::MAX);
-            let result = self.queue.wait(&self.shut, left_ms);
+            let result = self.queue.wait(&self.shut, left);
             if result != ffi::TIMED_OUT {
                 return result;
             }

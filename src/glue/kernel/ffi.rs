@@ -133,9 +133,9 @@ extern "C" {
     pub(crate) fn loga_store_wait(
         queue: *mut bindings::wait_queue_head_t,
         shut: *const u32,
-        timeout_ms: u32,
+        timeout_ns: u64,
     ) -> c_int;
-    pub(crate) fn loga_wake_some(queue: *mut bindings::wait_queue_head_t, count: c_int) -> c_int;
+    pub(crate) fn loga_wake_some(queue: *mut bindings::wait_queue_head_t, count: c_int);
     pub(crate) fn loga_wait(queue: *mut bindings::wait_queue_head_t, empty: *const u32) -> c_int;
     pub(crate) fn loga_hide(vma: *mut bindings::vm_area_struct) -> bool;
     pub(crate) fn loga_unhide(vma: *mut bindings::vm_area_struct);

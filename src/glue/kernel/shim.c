@@ -227,34 +227,34 @@ bool loga_fault_may_wait(const struct vm_fault *vmf)
 }
 
 /*
- * Sleeps while *@shut is not 0, at most @timeout_ms, for one wake-up at most: 0 also
+ * Sleeps while *@shut is not 0, at most @timeout_ns, for one wake-up at most: 0 also
  * if *@shut is still set; -ETIME when the time ran out, -ERESTARTSYS on a signal.
- * A task that sleeps here may be frozen: it holds no lock.
+ * A task that sleeps here may be frozen: it holds no lock. The timer is as fine as the
+ * clock: coarse ones of thousands of tasks would end together, in one interrupt.
  */
-int loga_store_wait(wait_queue_head_t *queue, const u32 *shut, u32 timeout_ms)
+int loga_store_wait(wait_queue_head_t *queue, const u32 *shut, u64 timeout_ns)
 {
-	long left = msecs_to_jiffies(timeout_ms);
+	ktime_t timeout = min_t(u64, timeout_ns, KTIME_MAX);
+	int result = 0;
 	DEFINE_WAIT(wait);
 
 	prepare_to_wait_exclusive(queue, &wait, TASK_INTERRUPTIBLE | TASK_FREEZABLE);
 	if (READ_ONCE(*shut)) {
 		if (signal_pending(current))
-			left = -ERESTARTSYS;
-		else
-			left = schedule_timeout(left);
-	} else {
-		left = 1;
+			result = -ERESTARTSYS;
+		else if (!schedule_hrtimeout_range(&timeout, 0, HRTIMER_MODE_REL))
+			result = -ETIME;
 	}
 	finish_wait(queue, &wait);
-	if (!left && signal_pending(current))
-		left = -ERESTARTSYS;
-	return left > 0 ? 0 : left == 0 ? -ETIME : left;
+	if (result == -ETIME && signal_pending(current))
+		result = -ERESTARTSYS;
+	return result;
 }
 
-/* Wakes up to @count of those in loga_store_wait(); returns how many. */
-int loga_wake_some(wait_queue_head_t *queue, int count)
+/* Wakes up to @count of those in loga_store_wait(). */
+void loga_wake_some(wait_queue_head_t *queue, int count)
 {
-	return __wake_up(queue, TASK_NORMAL, count, NULL);
+	__wake_up(queue, TASK_NORMAL, count, NULL);
 }
 
 /*

@@ -6,25 +6,22 @@ use super::ffi;
 use crate::units::Ns;
 use kernel::bindings;
 use kernel::prelude::*;
-use kernel::sync::atomic::Atomic;
+use kernel::sync::atomic::{Atomic, Full, Relaxed};
 use kernel::types::Opaque;
 
-/// Threads that are woken in one go, with interrupts off.
+/// Threads that are woken in one go, with interrupts off, if all are. The others are woken by these as
+/// they go on, one by one. One thread that wakes thousands would keep the processors that they are put
+/// on in interrupts, all that time.
 const AT_A_TIME: c_int = 32;
-/// As often at most: as many threads as a machine can have.
-const MOST_TIMES: u32 = 1 << 17;
 
-/// Threads with timers that end at one moment; those of the next ones end [`APART`] later, up to
-/// [`SPREAD`] times. Timers that end together keep a processor busy, and there may be thousands.
-const AT_ONCE: u32 = 64;
-/// Timers between 0.5 and 4 s are as coarse as this (`kernel/time/timer.c`, with 1000 ticks a second).
-const APART: Ns = Ns::from_ms(64);
-const SPREAD: u32 = 32;
+/// The timer of each thread ends so much later than that of the one before it, up to [`SPREAD`]
+/// times: timers that end together keep a processor busy, and there may be thousands.
+const APART: Ns = Ns::from_us(200);
+const SPREAD: u32 = 10_000;
 
 /// How much longer than its bound a thread waits before which so many wait: 2 s at most.
 pub(crate) fn apart(before: u32) -> Ns {
-    let steps = before / AT_ONCE % SPREAD;
-    APART.saturating_mul(steps.into())
+    APART.saturating_mul((before % SPREAD).into())
 }
 
 /// Which threads are woken.
@@ -41,6 +38,10 @@ pub(crate) enum Whom {
 pub(crate) struct StoreQueue {
     #[pin]
     queue: Opaque<bindings::wait_queue_head_t>,
+    /// Threads in [`wait`](Self::wait).
+    sleepers: Atomic<u32>,
+    /// Of these, those that are to be woken by others: not less than there are asleep.
+    due: Atomic<u32>,
 }
 
 // SAFETY: The wait queue has a lock of its own.
@@ -55,29 +56,62 @@ impl StoreQueue {
                 // SAFETY: `slot` is memory for a wait queue head that is not in use yet.
                 unsafe { ffi::loga_init_waitqueue(slot) }
             }),
+            sleepers: Atomic::new(0),
+            due: Atomic::new(0),
         })
+    }
+
+    /// How many threads wait. Any context.
+    pub(crate) fn sleepers(&self) -> u32 {
+        self.sleepers.load(Relaxed)
     }
 
     /// Wakes threads; the flag has been cleared. Any context.
     pub(crate) fn wake(&self, whom: Whom) {
-        let (count, times) = match whom {
-            Whom::One => (1, 1),
-            Whom::All => (AT_A_TIME, MOST_TIMES),
-        };
-        for _ in 0..times {
-            // SAFETY: The queue was initialised in `new`.
-            let woken = unsafe { ffi::loga_wake_some(self.queue.get(), count) };
-            // Those that are left, if any, are awake already.
-            if woken < count {
-                break;
+        match whom {
+            Whom::One => self.wake_some(1),
+            Whom::All => {
+                // Ordered: whoever is not counted here sees that the flag has been cleared.
+                let sleepers = self.sleepers.fetch_add(0, Full);
+                self.due.store(sleepers, Relaxed);
+                self.wake_some(AT_A_TIME);
             }
         }
     }
 
-    /// Sleeps while `flag` is not 0, until [`wake`](Self::wake) chooses this thread, at most `ms`: 0,
-    /// `-ETIME`, or else a signal is pending. No lock may be held.
-    pub(crate) fn wait(&self, flag: &Atomic<u32>, ms: u32) -> c_int {
+    /// Sleeps while `flag` is not 0, until [`wake`](Self::wake) chooses this thread, at most so
+    /// long: 0, `-ETIME`, or else a signal is pending. No lock may be held.
+    pub(crate) fn wait(&self, flag: &Atomic<u32>, most: Ns) -> c_int {
+        self.sleepers.fetch_add(1, Full);
         // SAFETY: Queue and flag live as long as the borrows; `Atomic<u32>` has the layout of `u32`.
-        unsafe { ffi::loga_store_wait(self.queue.get(), core::ptr::from_ref(flag).cast(), ms) }
+        let result = unsafe {
+            ffi::loga_store_wait(
+                self.queue.get(),
+                core::ptr::from_ref(flag).cast(),
+                most.get(),
+            )
+        };
+        self.sleepers.fetch_sub(1, Relaxed);
+        self.wake_next();
+        result
+    }
+
+    /// Wakes one thread, if more are to be woken. Each that goes on does so, whatever it was woken by:
+    /// a wake-up is lost with nobody.
+    fn wake_next(&self) {
+        let mut due = self.due.load(Relaxed);
+        // TIMEOUT: each pass but the last, others have changed it.
+        while let Some(left) = due.checked_sub(1) {
+            match self.due.cmpxchg(due, left, Full) {
+                Ok(_) => return self.wake_some(1),
+                Err(other) => due = other,
+            }
+        }
+    }
+
+    /// Wakes so many threads at most.
+    fn wake_some(&self, count: c_int) {
+        // SAFETY: The queue was initialised in `new`.
+        unsafe { ffi::loga_wake_some(self.queue.get(), count) };
     }
 }

@@ -41,6 +41,15 @@ const KINDS: [&str; 3] = [
 pub(super) struct Longest([Duration; KINDS.len()]);
 
 impl Longest {
+    /// The longer of each kind.
+    pub(super) fn max(self, other: Self) -> Self {
+        let mut longest = self;
+        for (own, took) in longest.0.iter_mut().zip(other.0) {
+            *own = (*own).max(took);
+        }
+        longest
+    }
+
     /// Fails if a call took longer than [`LIMIT`].
     pub(super) fn check(&self) -> Result<(), String> {
         self.check_beyond(&Longest::default())

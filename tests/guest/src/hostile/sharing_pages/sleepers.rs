@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Ten thousand threads that wait for one throttled page, and all go on at once.
+//! [tool] Ten thousand threads that wait for one throttled page, and all go on at once, several times.
 
 use super::super::blocking::costs;
 use super::super::bystander::{Bystander, Longest};
 use super::super::ownership::{keep_busy, open, ready, LIFE};
-use super::super::{model, Program};
+use super::super::{dispatcher, model, Program};
 use super::{check_nothing_left, throttle};
 use crate::ktap::{ensure, Verdict};
 use crate::sharing::{for_process, limit, set};
@@ -29,27 +29,35 @@ pub(in crate::hostile) const PROGRAMS: &[(&str, super::super::Act)] = &[("sleepe
 
 /// Threads that wait.
 const SLEEPERS: u32 = 10_000;
+/// How often they wait and go on.
+const ROUNDS: u32 = 4;
 /// Offset in a page of the last slot, of a channel that the program does not have.
 const LAST_SLOT: usize = 7 * 512;
 /// TIMEOUT: for the threads to begin, and for all of them to go on.
 const ALL: Duration = Duration::from_secs(60);
 /// Bytes of the stack of a thread.
 const STACK: usize = 32 << 10;
+/// Within this many us all have gone on, unless they wait for turns, too. The time of a thread that
+/// nobody wakes is over up to 2 s later.
+const ALL_GO_ON: u64 = 1_000_000;
 /// After the last thread has begun to store: it sleeps by then.
 const ASLEEP: Duration = Duration::from_millis(500);
+
+/// How long a bystander makes calls while they go on, and before.
+const WATCH: Duration = Duration::from_secs(2);
 
 static STARTED: AtomicU32 = AtomicU32::new(0);
 static DONE: AtomicU32 = AtomicU32::new(0);
 
-/// What threads wait for that do not wait for a page.
-static FUTEX: AtomicU32 = AtomicU32::new(0);
+/// The round. What threads wait for that do not wait for a page.
+static ROUND: AtomicU32 = AtomicU32::new(0);
 
-/// Waits for the futex, or wakes so many that wait for it.
+/// Waits while the round is this one, or wakes so many that wait for it.
 fn futex(operation: libc::c_int, value: u32) {
     let operation = operation | libc::FUTEX_PRIVATE_FLAG;
     let none = std::ptr::null::<libc::timespec>();
     // SAFETY: the word lives as long as the process; no time is passed.
-    unsafe { libc::syscall(libc::SYS_futex, FUTEX.as_ptr(), operation, value, none) };
+    unsafe { libc::syscall(libc::SYS_futex, ROUND.as_ptr(), operation, value, none) };
 }
 
 /// Waits until a counter has this value.
@@ -59,9 +67,50 @@ fn wait_for(counter: &AtomicU32, wanted: u32) {
     }
 }
 
-/// When it gets a line: starts threads that store to its page, once each, or with `sleepers futex` wait
-/// for a futex, which it wakes at the next line. Prints when all have begun, and when all have gone on,
-/// in ns.
+/// The next round begins: all that wait for it go on.
+fn next_round() {
+    ROUND.fetch_add(1, Ordering::Release);
+    futex(libc::FUTEX_WAKE, SLEEPERS);
+}
+
+/// Waits until a round has begun.
+fn wait_for_round(wanted: u32) {
+    loop {
+        let round = ROUND.load(Ordering::Acquire);
+        if round >= wanted {
+            break;
+        }
+        futex(libc::FUTEX_WAIT, round);
+    }
+}
+
+/// Starts threads that store to a word, once in each round, or do nothing but wait for the next one.
+fn start(word: Option<usize>) -> std::io::Result<()> {
+    for _ in 0..SLEEPERS {
+        let builder = std::thread::Builder::new().stack_size(STACK);
+        builder.spawn(move || {
+            for round in 0..ROUNDS {
+                STARTED.fetch_add(1, Ordering::Release);
+                if let Some(word) = word {
+                    // SAFETY: the page stays mapped as long as the process lives, and the word is in
+                    // a slot that no channel has.
+                    unsafe { std::ptr::without_provenance_mut::<u32>(word).write_volatile(0) };
+                    DONE.fetch_add(1, Ordering::Release);
+                    wait_for_round(round + 1);
+                } else {
+                    wait_for_round(round + 1);
+                    DONE.fetch_add(1, Ordering::Release);
+                }
+            }
+            std::thread::sleep(LIFE);
+        })?;
+    }
+    Ok(())
+}
+
+/// With each line that it gets, a round begins: its threads store to its page, once each, or with
+/// `sleepers futex` wait for a futex, which it wakes at the next line. Prints how many have gone on when
+/// all have begun, and when all have gone on, in ns.
 fn sleepers(words: &[String]) -> Result<(), String> {
     let by_futex = !words.is_empty();
     let (client, mut channels) = open(1, 4)?;
@@ -69,36 +118,28 @@ fn sleepers(words: &[String]) -> Result<(), String> {
     let page = ready(&client, channel)?
         .map(Visibility::Shared)
         .map_err(|error| error.to_string())?;
-    let slot = page.address() + LAST_SLOT;
+    let word = (!by_futex).then_some(page.address() + LAST_SLOT);
     std::thread::spawn(move || {
-        let _ = stdin().read_line(&mut String::new());
-        for number in 0..SLEEPERS {
-            let builder = std::thread::Builder::new().stack_size(STACK);
-            let started = builder.spawn(move || {
-                STARTED.fetch_add(1, Ordering::Release);
-                if by_futex {
-                    futex(libc::FUTEX_WAIT, 0);
-                } else {
-                    // SAFETY: the page stays mapped as long as the process lives, and the word is in
-                    // a slot that no channel has.
-                    unsafe { std::ptr::without_provenance_mut::<u32>(slot).write_volatile(0) };
-                }
-                DONE.fetch_add(1, Ordering::Release);
-                std::thread::sleep(LIFE);
-            });
-            if let Err(error) = started {
-                println!("thread {number}: {error}");
-                sys::exit_now(1);
+        let line = || stdin().read_line(&mut String::new());
+        let _ = line();
+        if let Err(error) = start(word) {
+            println!("a thread of {SLEEPERS}: {error}");
+            sys::exit_now(1);
+        }
+        for round in 0..ROUNDS {
+            wait_for(&STARTED, (round + 1) * SLEEPERS);
+            println!("{}", DONE.load(Ordering::Acquire) - round * SLEEPERS);
+            if by_futex {
+                let _ = line();
+                next_round();
+            }
+            wait_for(&DONE, (round + 1) * SLEEPERS);
+            println!("{}", Monotonic.now_ns());
+            if !by_futex {
+                let _ = line();
+                next_round();
             }
         }
-        wait_for(&STARTED, SLEEPERS);
-        println!("{}", DONE.load(Ordering::Acquire));
-        if by_futex {
-            let _ = stdin().read_line(&mut String::new());
-            futex(libc::FUTEX_WAKE, SLEEPERS);
-        }
-        wait_for(&DONE, SLEEPERS);
-        println!("{}", Monotonic.now_ns());
     });
     keep_busy(channel, LIFE);
     drop(page);
@@ -129,7 +170,7 @@ fn watch_release(
     release: impl FnOnce() -> Result<(), String>,
 ) -> Result<(u64, Longest), String> {
     std::thread::scope(|scope| {
-        let watcher = scope.spawn(|| bystander.watch(Duration::from_secs(3)));
+        let watcher = scope.spawn(|| bystander.watch(WATCH));
         std::thread::sleep(ASLEEP);
         let since = Monotonic.now_ns();
         let released = release();
@@ -143,10 +184,14 @@ fn woken_by_futex() -> Result<Longest, String> {
     let stage = Stage::without_loga(&model(&format!("{LAZY} {FINE}")))?;
     let mut program = Program::start("sleepers futex")?;
     program.send("go")?;
-    program.line(ALL)?;
     let bystander = Bystander::open()?;
-    let (_, longest) = watch_release(&bystander, || program.send("wake"))?;
-    program.line(ALL)?;
+    let mut longest = Longest::default();
+    for _ in 0..ROUNDS {
+        program.line(ALL)?;
+        let (_, of_round) = watch_release(&bystander, || program.send("wake"))?;
+        longest = longest.max(of_round);
+        program.line(ALL)?;
+    }
     drop((program, bystander));
     stage.teardown()?;
     Ok(longest)
@@ -165,25 +210,38 @@ fn ten_thousand_sleepers_go_on_and_delay_nobody() -> Verdict {
     throttle(&stage, owner)?;
     let bystander = Bystander::open()?;
     let alone = bystander.watch(Duration::from_secs(1))?;
-    program.send("go")?;
-    let passed = number(&program.line(ALL)?)?;
-    ensure!(passed == 0, "{passed} threads passed the gate");
-    std::thread::sleep(ASLEEP);
-    let asleep = bystander.watch(Duration::from_secs(1))?;
-    let (since, released) = watch_release(&bystander, || set(for_process(owner), limit(100)))?;
-    let all = number(&program.line(ALL)?)?;
     println!("# beside a throttled hog: {alone}");
+    let (mut asleep, mut released) = (Longest::default(), Longest::default());
+    let mut slowest = 0;
+    for round in 0..ROUNDS {
+        if round != 0 {
+            throttle(&stage, owner)?;
+        }
+        program.send("go")?;
+        let passed = number(&program.line(ALL)?)?;
+        ensure!(passed == 0, "{passed} threads passed the gate");
+        std::thread::sleep(ASLEEP);
+        asleep = asleep.max(bystander.watch(Duration::from_secs(1))?);
+        let (since, longest) = watch_release(&bystander, || set(for_process(owner), limit(100)))?;
+        released = released.max(longest);
+        let all = number(&program.line(ALL)?)?;
+        slowest = slowest.max(all.saturating_sub(since) / 1000);
+    }
     println!("# beside {SLEEPERS} sleepers: {asleep}");
     println!("# while they go on: {released}; as many that a futex wakes: {by_futex}");
     let woken = costs("restore_ns")?.into_iter().max().unwrap_or(0);
     println!("# waking them took {} us at most", woken / 1000);
     println!(
-        "# {SLEEPERS} threads: all have stored {} us after the limit was taken back",
-        all.saturating_sub(since) / 1000
+        "# {SLEEPERS} threads, {ROUNDS} times: all have stored {slowest} us after the limit was taken \
+         back, at most"
     );
     alone.check()?;
     asleep.check()?;
     released.check_beyond(&by_futex)?;
+    ensure!(
+        slowest < ALL_GO_ON || dispatcher().is_some(),
+        "the last thread has stored after {slowest} us: it was not woken, its time was over"
+    );
     drop((program, bystander));
     setrlimit(Resource::Nproc, before).map_err(|errno| errno.to_string())?;
     check_nothing_left(&stage)?;
