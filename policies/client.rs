@@ -85,8 +85,8 @@ pub struct ClientState {
     /// Times the engine took up its work in the polling phase. With sparse accounting fewer: times
     /// that a sample newly found it.
     pub runs: u32,
-    /// Time of the polling phase in which a channel of the client had work and none of them ran. An
-    /// estimate.
+    /// Time of the polling phase in which a channel of the client had work and none of them ran, or a
+    /// thread of it waited for its turn. An estimate.
     pub waited: Ns,
     /// GPU time of the period that it is charged beside `busy`, one to one, and that is in `vtime`
     /// already: what it ran while it was throttled, by a limit too.

@@ -261,6 +261,47 @@ fn client_waits_no_longer_than_it_did_not_run() {
 }
 
 #[test]
+fn wait_for_a_turn_is_booked_for_the_period_that_it_is_of() {
+    let (mut gpu, mut now) = (gpu(config(PolicyKind::None)), Ns::ZERO);
+    period(&mut gpu, &mut now, &[50, 0, 0], &[]);
+    let half = Ns::from_ms(20);
+    gpu.shares.note_turn_wait(1, half);
+    gpu.shares.note_turn_wait(0, Ns::from_ms(10_000));
+    gpu.shares.note_turn_wait(CLIENTS, half);
+    let decision = period(&mut gpu, &mut now, &[50, 0, 0], &[]);
+    let members = gpu.shares.members();
+    // No longer than it did not run.
+    let rest = decision.totals.length.get() - decision.totals.length.get() / 2;
+    assert_eq!(members[0].used().waited.get(), rest);
+    assert!(members[1].account().waited.get().abs_diff(half.get()) < 1_000);
+    assert_eq!(members[2].account().waited, Ns::ZERO);
+    // It is of one period.
+    let before = gpu.shares.members()[1].account().waited;
+    period(&mut gpu, &mut now, &[50, 0, 0], &[]);
+    assert_eq!(gpu.shares.members()[1].account().waited, before);
+}
+
+/// How far the second of two clients is behind the first, after a period in which it does not run, in
+/// ns; it had run for less in the one before. It waited so long for its turn.
+fn behind_after_a_wait(waited: Ns) -> u64 {
+    let (mut gpu, mut now) = (gpu(config(PolicyKind::Event)), Ns::ZERO);
+    period(&mut gpu, &mut now, &[40, 10, 0], &[]);
+    gpu.shares.note_turn_wait(1, waited);
+    period(&mut gpu, &mut now, &[40, 0, 0], &[]);
+    let states = gpu.shares.states();
+    states[0].vtime.saturating_sub(states[1].vtime).get()
+}
+
+#[test]
+fn client_that_waits_for_its_turn_keeps_what_it_is_owed() {
+    let idle = behind_after_a_wait(Ns::ZERO);
+    let waiting = behind_after_a_wait(Ns::from_ms(5));
+    assert_eq!(idle, 0);
+    // Six tenths of the first period, and the second one.
+    assert!(waiting > Ns::from_ms(10).get(), "{waiting}");
+}
+
+#[test]
 fn waits_are_not_booked_for_a_policy_that_does_not_ask() {
     let (mut gpu, mut now) = (gpu(config(PolicyKind::Event)), Ns::ZERO);
     period(&mut gpu, &mut now, &[25, 0, 0], &[Ns::from_us(3); 2]);

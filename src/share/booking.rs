@@ -150,6 +150,7 @@ impl<S: Storage> Shares<S> {
                 continue;
             };
             let ran = member.in_phase(self.phase).ran_on();
+            member.count_turn_wait(poll, span);
             let used = &member.used;
             self.direct.add(used.busy, ran);
             if !used.copied.is_zero() || !member.copy_residue.is_zero() {

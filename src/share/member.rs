@@ -8,6 +8,7 @@ use super::settings::Resolved;
 use crate::account::doubt::Doubt;
 use crate::account::fading::{Fading, Means};
 use crate::account::{Charge, EngineKind, Slot};
+use crate::fair;
 use crate::ids::{ClientId, GroupId};
 use crate::units::Ns;
 
@@ -22,9 +23,10 @@ pub struct Account {
     /// limit.
     pub entitled: Ns,
     /// Time in which it wanted the GPU and did not have it: commands waiting while others ran, scaled
-    /// like `received`, and time throttled, by the policy, its limit, its class or a reserve. Commands
-    /// that wait are observed for [`Inputs::Waits`] only: under policies that work in stages, and
-    /// under those that need less with phases that grow with channels, it is time throttled alone.
+    /// like `received`, time of threads that wait for their turn, and time throttled, by the policy,
+    /// its limit, its class or a reserve. Commands that wait are observed for [`Inputs::Waits`] only:
+    /// not under policies that work in stages, nor under those that need less with phases that grow
+    /// with channels.
     ///
     /// [`Inputs::Waits`]: crate::policies::Sight::Waits
     pub waited: Ns,
@@ -153,6 +155,8 @@ pub struct Member {
     pub(super) residue: Option<Ns>,
     /// As `residue`, time on the copy engine, while it is throttled.
     pub(super) copy_residue: Ns,
+    /// Time since the last decision in which a thread of it waited for its turn.
+    pub(super) turn_waited: Ns,
     /// The comparison of its polling phases with that, while it is not throttled.
     pub(super) doubt: Doubt,
     /// GPU time that it is charged for the period in place of the scaled time.
@@ -264,6 +268,18 @@ impl Member {
             (self.phase, self.used) = (phase, Used::default());
         }
         self
+    }
+
+    /// Adds what it waited for its turn since the last decision, `span` ago, to what it waited in the
+    /// polling phase, of length `poll`.
+    pub(super) fn count_turn_wait(&mut self, poll: Ns, span: Ns) {
+        let waited = core::mem::take(&mut self.turn_waited);
+        if waited.is_zero() {
+            return;
+        }
+        let most = poll.saturating_sub(self.used.busy);
+        let part = fair::estimate(waited, span, poll);
+        self.used.waited = self.used.waited.saturating_add(part).min(most);
     }
 
     /// All GPU time that it used since it was throttled, if that is known.

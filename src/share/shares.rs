@@ -142,6 +142,13 @@ impl<S: Storage> Shares<S> {
         });
     }
 
+    /// Adds time since the last decision in which a thread of the process at `at` waited for its turn.
+    pub fn note_turn_wait(&mut self, at: usize, waited: Ns) {
+        self.add_to(at, |member| {
+            member.turn_waited = member.turn_waited.saturating_add(waited);
+        });
+    }
+
     /// What users and cgroups got so far.
     pub fn totals(&mut self) -> &mut Totals<S> {
         self.add_up();

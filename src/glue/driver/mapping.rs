@@ -301,7 +301,12 @@ fn sleep(gpu: &Gpu, gate: &Gate, wait_queue: Option<usize>) {
     trace::fault_wait_begin(number, client);
     let since = ffi::now();
     let result = match wait_queue {
-        Some(wait_queue) => gpu.engaged.wait(wait_queue),
+        Some(wait_queue) => {
+            gate.turn_waits().begin(since);
+            let result = gpu.engaged.wait(wait_queue);
+            gate.turn_waits().end(ffi::now());
+            result
+        }
         None => gate.wait(),
     };
     let waited = ffi::now().saturating_sub(since);

@@ -18,8 +18,8 @@ pub(crate) use super::state::{EngagedRoom, QueueFigures};
 use super::state::{Entry, State};
 use super::wait_queue::WaitQueue;
 use crate::engaged::{
-    reserve_of, Counters, Misses, Report, Reserve, Row, Specs, Waits, HEARTBEAT, SHARED_QUEUE,
-    WAIT_QUEUES,
+    reserve_of, Counters, Misses, Report, Reserve, Row, Specs, Waits, BACKGROUND, HEARTBEAT,
+    SHARED_QUEUE, WAIT_QUEUES,
 };
 use crate::glue::gpu::bar::MappedRange;
 use crate::glue::gpu::device::Device;
@@ -96,9 +96,14 @@ impl Engaged {
         self.on.load(Acquire) != 0
     }
 
-    /// Whether a thread sleeps at a wait queue.
-    pub(crate) fn has_sleepers(&self, at: usize) -> bool {
-        self.state.lock().decider.sleepers(at) != 0
+    /// Whether the clients at a wait queue follow a reserve.
+    pub(crate) fn has_reserve(&self, at: usize) -> bool {
+        let state = self.state.lock();
+        let client = state
+            .decider
+            .submissions()
+            .and_then(|submissions| submissions.client(at));
+        client.is_some_and(|client| client.setting().reserve != BACKGROUND)
     }
 
     /// Sums since submissions are decided on.

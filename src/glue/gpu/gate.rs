@@ -16,6 +16,7 @@
 //! and inserts its entry under the lock of `files`, and removing the entries takes that lock after
 //! the flag is set: no entry appears after a revocation.
 
+use super::turn_waits::TurnWaits;
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::pi_mutex::{new_pi_mutex, PiMutex};
 use crate::glue::kernel::process::Process;
@@ -67,6 +68,8 @@ pub(crate) struct Gate {
     /// Wait queue of the owner in [`Engaged`](crate::glue::engaged::scheduler::Engaged), or
     /// [`NO_QUEUE`].
     wait_queue: Atomic<u32>,
+    /// What the policy has to know of waits there.
+    turn_waits: TurnWaits,
     #[pin]
     queue: StoreQueue,
     #[pin]
@@ -100,6 +103,7 @@ impl Gate {
                 page,
                 kinds: Atomic::new(UNKNOWN),
                 wait_queue: Atomic::new(NO_QUEUE),
+                turn_waits: TurnWaits::new(),
                 queue <- StoreQueue::new(),
                 files <- new_pi_mutex!(KVec::new()),
             }),
@@ -168,6 +172,11 @@ impl Gate {
         let wait_queue = self.wait_queue.load(Acquire);
         let copies = self.kinds() & KINDS == COPIES;
         (wait_queue != NO_QUEUE && !copies).then_some(wait_queue as usize)
+    }
+
+    /// How long threads wait for their turn to store to the page.
+    pub(crate) const fn turn_waits(&self) -> &TurnWaits {
+        &self.turn_waits
     }
 
     /// Number of the page.
@@ -240,9 +249,9 @@ impl Gate {
         }
     }
 
-    /// Whether a thread sleeps at the gate. Any context.
+    /// Whether a thread sleeps at the gate, or waits for its turn. Any context.
     pub(super) fn has_sleepers(&self) -> bool {
-        self.queue.sleepers() != 0
+        self.queue.sleepers() != 0 || self.turn_waits.any()
     }
 
     /// Number of the owner, for traces.

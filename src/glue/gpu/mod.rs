@@ -42,6 +42,7 @@ mod sampler;
 pub(crate) mod shared_poller;
 mod start;
 pub(crate) mod submission_pages;
+mod turn_waits;
 
 use self::books::Books;
 use self::claims::ClaimTable;

@@ -150,11 +150,7 @@ impl Books {
         }
         for page in self.pages.all_mut() {
             let seen = ScanResult {
-                blocked: page.gate().is_some_and(|gate| {
-                    let wait_queue = gate.wait_queue();
-                    gate.has_sleepers()
-                        || wait_queue.is_some_and(|wait_queue| gpu.engaged.has_sleepers(wait_queue))
-                }),
+                blocked: page.gate().is_some_and(|gate| gate.has_sleepers()),
                 ..ScanResult::default()
             };
             let at = page.at();
@@ -168,6 +164,24 @@ impl Books {
                 let ring = slots.and_then(|slots| Ring::read(slots, chid));
                 let seen = channel.commands.note_scan(state, ring);
                 self.state.shares.add_scan(at, &seen, 1);
+            }
+        }
+    }
+
+    /// Notes for the policy how long clients waited for their turns. What a reserve promises is no part
+    /// of what the policy divides: such a client may wait for its budget, and nobody makes way for it.
+    pub(super) fn note_turn_waits(&mut self, gpu: &Gpu, now: Ns) {
+        if !gpu.engaged.is_on() {
+            return;
+        }
+        for page in self.pages.all() {
+            let Some(gate) = page.gate() else {
+                continue;
+            };
+            let waited = gate.turn_waits().take(now);
+            let is_reserved = |at| gpu.engaged.has_reserve(at);
+            if !waited.is_zero() && !gate.wait_queue().is_some_and(is_reserved) {
+                self.state.shares.note_turn_wait(page.at(), waited);
             }
         }
     }

@@ -8,7 +8,7 @@ use crate::ktap::{ensure, Verdict};
 use crate::limits::within;
 use crate::load::Load;
 use crate::stage::{Stage, EXACT, FINE, LAZY};
-use crate::truth::Truth;
+use crate::truth::{shares, Truth};
 use crate::{busy, sysfs, threads};
 use rustix::process::{setpriority_process, Pid};
 use std::sync::atomic::AtomicBool;
@@ -19,6 +19,7 @@ use throttle::statistics::Frames;
 crate::ktap::tests![
     frames_of_a_higher_priority_wait_for_one_submission_of_another: timed,
     clients_of_one_priority_take_turns: timed,
+    policy_divides_time_between_clients_that_take_turns: timed,
     client_of_a_low_priority_gets_its_turn_once_a_second: timed,
     copies_do_not_wait_for_kernels: timed,
     endless_command_holds_others_for_two_seconds_and_they_are_decided_on_after_it,
@@ -116,6 +117,35 @@ fn clients_of_one_priority_take_turns() -> Verdict {
     ensure!(counters[0] > 0 && counters[3] == 0, "{counters:?}");
     println!("# kernels {long} and {short}");
     stage.teardown()
+}
+
+/// Length of a period with few clients, in us.
+const PERIOD_US: f64 = 50_000.0;
+
+fn policy_divides_time_between_clients_that_take_turns() -> Verdict {
+    const WINDOW_MS: u64 = 4000;
+    const KERNELS_US: [f64; 2] = [3000.0, 500.0];
+    // At both ends of the window, one is ahead by two periods and a command. What a decision costs is
+    // part of the time of the client that it is on: more of it where the commands are short.
+    // CAST: milliseconds.
+    let ahead = (2.0 * PERIOD_US + KERNELS_US[0]) / (WINDOW_MS as f64 * 1000.0) * 100.0;
+    let [long, short] = KERNELS_US.map(|kernel| kernel / (kernel + SUBMISSION_US));
+    let allowed = 50.0 - ahead..=long / (long + short) * 100.0 + ahead;
+    for (policy, nice) in [("event", 0), ("maxmin", 0), ("event", -10)] {
+        let loga = format!("policy={policy} enforce=1 dispatch=prio {EXACT}");
+        let stage = Stage::set(FINE, &loga)?;
+        let long = start_nice(nice, "--kernel-us 3000 --wait block")?;
+        let short = Load::start("--kernel-us 500 --wait block")?;
+        stage.wait_until_all_measured([&long, &short])?;
+        let [by_long, by_short] = shares([long.pid(), short.pid()], 1000, WINDOW_MS)?;
+        drop((long, short));
+        println!("# {policy}, nice {nice}: {by_long:.1} and {by_short:.1} %");
+        let part = by_long / (by_long + by_short) * 100.0;
+        within("percent of the long kernels", part, allowed.clone())?;
+        stage.check_no_fallback()?;
+        stage.teardown()?;
+    }
+    Ok(())
 }
 
 fn client_of_a_low_priority_gets_its_turn_once_a_second() -> Verdict {
