@@ -6,8 +6,8 @@ use crate::units::Ns;
 use kernel::sync::atomic::{Atomic, Full, Relaxed};
 
 /// Waits of the threads that store to one page, for the policy. While several wait, it is the time in
-/// which any does; a wait that begins as another one ends may be counted up to the next
-/// [`take`](Self::take) only in part, or twice.
+/// which any does. Calls that meet may leave out a part of the time since the last
+/// [`take`](Self::take), or count all of it: it is an estimate.
 pub(crate) struct TurnWaits {
     /// Threads that wait.
     sleepers: Atomic<u32>,
