@@ -265,16 +265,16 @@ fn client_waits_no_longer_than_it_did_not_run() {
 fn wait_for_a_turn_is_booked_for_the_period_that_it_is_of() {
     let (mut gpu, mut now) = (gpu(config(PolicyKind::None)), Ns::ZERO);
     period(&mut gpu, &mut now, &[50, 0, 0], &[]);
-    let half = Ns::from_ms(20);
-    gpu.shares.note_turn_wait(1, half);
+    let wait = Ns::from_ms(20);
+    gpu.shares.note_turn_wait(1, wait);
     gpu.shares.note_turn_wait(0, Ns::from_ms(10_000));
-    gpu.shares.note_turn_wait(CLIENTS, half);
+    gpu.shares.note_turn_wait(CLIENTS, wait);
     let decision = period(&mut gpu, &mut now, &[50, 0, 0], &[]);
     let members = gpu.shares.members();
     // No longer than it did not run.
     let rest = decision.totals.length.get() - decision.totals.length.get() / 2;
     assert_eq!(members[0].used().waited.get(), rest);
-    assert!(members[1].account().waited.get().abs_diff(half.get()) < 1_000);
+    assert!(members[1].account().waited.get().abs_diff(wait.get()) < 1_000);
     assert_eq!(members[2].account().waited, Ns::ZERO);
     // It is of one period.
     let before = gpu.shares.members()[1].account().waited;
@@ -320,6 +320,17 @@ fn client_that_never_uses_its_turns_stops_nobody() {
     assert!((1..=MOST_VAIN / 2).contains(&at_first), "{at_first}");
     stopped(2);
     assert_eq!(stopped(100), 0);
+    // Nor if it pauses now and then.
+    let mut stopped = 0;
+    for at in 0..100 {
+        if at % 5 != 0 {
+            gpu.shares.note_turn_wait(1, Ns::from_ms(10));
+        }
+        let runs = gpu.shares.members()[0].throttled_by().is_none();
+        period(&mut gpu, &mut now, &[if runs { 80 } else { 0 }, 0, 0], &[]);
+        stopped += u32::from(!runs);
+    }
+    assert_eq!(stopped, 0);
 }
 
 #[test]

@@ -113,8 +113,8 @@ impl Used {
     }
 }
 
-/// Phases in a row in which a process waits for its turn and does not run, until it is taken for one
-/// that stores and submits nothing. The policy holds others back for one that waits, so that it has its
+/// Phases in which a process waits for its turn, since it last ran, until it is taken for one that
+/// stores and submits nothing. The policy holds others back for one that waits, so that it has its
 /// turn within a few; a phase does not show all turns.
 pub const MOST_VAIN: u32 = 16;
 
@@ -162,7 +162,7 @@ pub struct Member {
     pub(super) copy_residue: Ns,
     /// Time since the last decision in which a thread of it waited for its turn.
     pub(super) turn_waited: Ns,
-    /// Phases in a row in which it did so and did not run.
+    /// Phases in which it did so, since it last ran.
     pub(super) vain: u32,
     /// The comparison of its polling phases with that, while it is not throttled.
     pub(super) doubt: Doubt,
@@ -281,9 +281,9 @@ impl Member {
     /// polling phase, of length `poll`; not if it never uses its turns.
     pub(super) fn count_turn_wait(&mut self, poll: Ns, span: Ns) {
         let waited = core::mem::take(&mut self.turn_waited);
-        if waited.is_zero() || !self.used.busy.is_zero() {
+        if !self.used.busy.is_zero() {
             self.vain = 0;
-        } else {
+        } else if !waited.is_zero() {
             self.vain = self.vain.saturating_add(1);
         }
         if waited.is_zero() || self.vain > MOST_VAIN {
