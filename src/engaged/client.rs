@@ -6,7 +6,7 @@ use super::history::{Predictor, Record};
 use super::leftovers::Overlap;
 use super::missed::Bond;
 use super::waits::{Held, Waits};
-use super::{Forecast, HT_DEPTH};
+use super::{Forecast, HT_DEPTH, MOST_UNUSED};
 use crate::candidate::Prio;
 use crate::units::Ns;
 use core::ops::DerefMut;
@@ -34,6 +34,9 @@ impl Mode {
         }
     }
 }
+
+/// Position of the reserve of clients for which none is set.
+pub const BACKGROUND: usize = 0;
 
 /// What is set for a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -110,6 +113,8 @@ pub struct Client<R> {
     pub(super) doubted: bool,
     /// Time from its arrivals to their grants, as far as it is booked.
     pub(super) waits: Waits,
+    /// Grants in a row that it did not use; [`MOST_UNUSED`] before it has used its first.
+    pub(super) unused: u32,
     /// Kept when it leaves, for those of its user that come later.
     pub(super) owed: Owed,
 }
@@ -145,6 +150,7 @@ impl<R: DerefMut<Target = [Record]>> Client<R> {
             strikes: 0,
             doubted: false,
             waits: Waits::default(),
+            unused: MOST_UNUSED,
             owed: Owed::default(),
         }
     }
@@ -160,6 +166,7 @@ impl<R: DerefMut<Target = [Record]>> Client<R> {
         self.strikes = 0;
         self.doubted = false;
         self.waits = Waits::default();
+        self.unused = MOST_UNUSED;
     }
 
     /// What is set for it.
@@ -175,6 +182,13 @@ impl<R: DerefMut<Target = [Record]>> Client<R> {
     /// Whether it has a pending arrival.
     pub const fn waits(&self) -> bool {
         self.waiting.is_some()
+    }
+
+    /// Whether a policy is to take it for one that wants the GPU while it waits for its turn. One that
+    /// stores and submits nothing does not; and what a reserve promises is no part of what a policy
+    /// divides: such a client may wait for its own budget.
+    pub const fn competes(&self) -> bool {
+        self.unused < MOST_UNUSED && self.setting.reserve == BACKGROUND
     }
 
     /// What its commands cost so far.

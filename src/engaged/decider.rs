@@ -13,6 +13,7 @@
 //! wait queue, or if all may pass because a turn is overdue. The decider remembers that
 //! ([`Decider::leak`]): the entries that were made so have to go before it decides again.
 
+use super::client::{Client, BACKGROUND};
 use super::detection::Detection;
 use super::leftovers::Leftovers;
 use super::missed::Misses;
@@ -20,7 +21,7 @@ use super::protected::Protected;
 use super::reports::{Report, Reports};
 use super::running::Running;
 use super::specs::{reserve_of, Row, Specs, SPECS};
-use super::submissions::{Step, Submissions, BACKGROUND};
+use super::submissions::{Step, Submissions};
 use super::wait_queues::{WaitQueues, SHARED_QUEUE, WAIT_QUEUES};
 use super::waits::Waits;
 use super::wakes::Wakes;
@@ -109,6 +110,11 @@ impl<S: Storage<Of<Record>: 'static>> Decider<S> {
     /// The clients and reserves, while submissions are decided on.
     pub const fn submissions(&self) -> Option<&Submissions<S>> {
         self.submissions.as_ref()
+    }
+
+    /// The client at a wait queue, if there is one and submissions are decided on.
+    pub fn client(&self, at: usize) -> Option<&Client<S::Of<Record>>> {
+        self.submissions.as_ref()?.client(at)
     }
 
     /// What clients waited, and what was missed, since the beginning.

@@ -6,8 +6,8 @@
 use super::submissions_tests::US;
 use super::{
     Action, Client, Completion, Decider, Doing, Mode, Prio, Reading, Record, Row, Running,
-    SchedulingParameters, Specs, Store, Submissions, HEARTBEAT, MAX_GRANT, RECORDS, RETURN,
-    SHARED_QUEUE, SPECS, WAIT_QUEUES, WINDOW,
+    SchedulingParameters, Setting, Specs, Store, Submissions, BACKGROUND, HEARTBEAT, MAX_GRANT,
+    MOST_UNUSED, RECORDS, RETURN, SHARED_QUEUE, SPECS, WAIT_QUEUES, WINDOW,
 };
 use crate::ids::Chid;
 use crate::policies::dispatch::DispatcherKind;
@@ -140,6 +140,54 @@ fn window_without_a_store_is_no_submission_and_the_next_passes() {
     decider.closed(end, &Running::NONE);
     wakes_one(&mut decider, &[1]);
     assert_eq!(decider.submissions().unwrap().counters().unused, 1);
+}
+
+/// The client at a wait queue gets an entry and stores nothing, and its window is closed.
+fn stores_nothing(decider: &mut Decider<Vectors>, now: Ns, at: usize) {
+    assert_eq!(decider.store(now, at, NICE), Store::Opens);
+    let end = now.saturating_add(WINDOW);
+    assert_eq!(decider.next_action(end), Action::Close);
+    decider.closed(end, &Running::NONE);
+    decider.take_wakes();
+}
+
+#[test]
+fn client_competes_for_the_gpu_from_its_first_submission_until_it_uses_no_grant_any_more() {
+    let mut decider = decider(1);
+    let competes = |decider: &Decider<Vectors>| decider.client(0).unwrap().competes();
+    stores_nothing(&mut decider, US(100), 0);
+    assert!(!competes(&decider));
+    for round in 1..=2 {
+        let now = US(round * 10_000);
+        submits(&mut decider, now, 0, A);
+        let end = now.saturating_add(US(20));
+        assert!(ends(&mut decider, end, false, &[]).is_some());
+        for unused in 1..=MOST_UNUSED {
+            assert!(competes(&decider));
+            stores_nothing(
+                &mut decider,
+                now.saturating_add(US(200 * u64::from(unused))),
+                0,
+            );
+        }
+        assert!(!competes(&decider));
+    }
+    assert!(decider.client(1).is_none());
+}
+
+#[test]
+fn client_with_a_reserve_does_not_compete_for_the_gpu() {
+    let mut engine = engine().unwrap();
+    let at = engine.join(Setting::default()).unwrap();
+    engine.arrive(US(1), at);
+    engine.completed(US(10), at, US(9));
+    assert!(engine.client(at).unwrap().competes());
+    let reserved = Setting {
+        reserve: BACKGROUND + 1,
+        ..Setting::default()
+    };
+    engine.set(US(11), at, reserved);
+    assert!(!engine.client(at).unwrap().competes());
 }
 
 #[test]

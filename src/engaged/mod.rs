@@ -117,7 +117,7 @@ mod wakes;
 pub use crate::candidate::{Offer, Prio};
 pub use actions::{Action, Completion, Reading, Work, HEARTBEAT};
 pub use admission::{bears, by_sum, deadlines, Refusal};
-pub use client::{Client, Mode, Owed, Setting};
+pub use client::{Client, Mode, Owed, Setting, BACKGROUND};
 pub use decider::{Decider, Store};
 pub use demand::{Fit, Promise, Task, Why};
 pub use detection::{Detection, Due, Ended, Left, RETURN, WINDOW};
@@ -131,7 +131,7 @@ pub use reserve::{Reserve, Served};
 pub use running::Running;
 pub use shield::MAX_LINGER;
 pub use specs::{reserve_of, Row, SchedulingParameters, Specs, PROMISED_PCT, SPECS, SUBMISSION};
-pub use submissions::{Counters, Grant, Step, Submissions, BACKGROUND};
+pub use submissions::{Counters, Grant, Step, Submissions};
 pub use terms::{Kind, Terms};
 pub use wait_queues::{WaitQueues, SHARED_QUEUE, WAIT_QUEUES};
 pub use waits::{Cause, Waits};
@@ -147,6 +147,9 @@ pub const HT_SLICE: Ns = Ns::from_us(2_000);
 pub const MAX_GRANT: Ns = Ns::from_ms(2_000);
 /// What a grant costs at least that its client does not use.
 pub const UNUSED: Ns = Ns::from_us(20);
+/// Grants in a row that a client does not use until it is no longer taken for one that wants its turn.
+/// Its thread may not have come back in time once or twice.
+pub const MOST_UNUSED: u32 = 4;
 /// A debt that takes longer to pay is forgiven beyond this.
 pub const MAX_DEBT: Ns = Ns::from_ms(60_000);
 

@@ -3,7 +3,8 @@
 //! [pure] Reserves that come, change and go while clients use them, and the background beside them.
 
 use super::client::Flight;
-use super::submissions::{Submissions, BACKGROUND};
+use super::client::BACKGROUND;
+use super::submissions::Submissions;
 use super::terms::charge;
 use super::{Kind, Record, Reserve, Terms};
 use crate::fair::mul_div;

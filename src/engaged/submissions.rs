@@ -14,9 +14,6 @@ use crate::storage::Storage;
 use crate::units::Ns;
 use core::ops::Range;
 
-/// Position of the reserve of clients for which none is set.
-pub const BACKGROUND: usize = 0;
-
 /// A client may pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
@@ -80,7 +77,7 @@ pub(super) struct InFlight {
 }
 
 /// Clients and reserves of one engaged engine. The memory is the caller's: its lengths are the most
-/// clients, and the most reserves with [`BACKGROUND`].
+/// clients, and the most reserves with [`BACKGROUND`](super::BACKGROUND).
 pub struct Submissions<S: Storage<Of<Record>: 'static>> {
     pub(super) dispatcher: DispatcherKind,
     pub(super) clients: S::Of<Client<S::Of<Record>>>,
@@ -233,6 +230,7 @@ impl<S: Storage<Of<Record>: 'static>> Submissions<S> {
         let Some(client) = self.clients.get_mut(at).filter(|client| client.present) else {
             return self.select(now);
         };
+        client.unused = 0;
         let flight = client.end();
         let switched = flight.is_none_or(|flight| flight.switched);
         match alone {
@@ -271,7 +269,10 @@ impl<S: Storage<Of<Record>: 'static>> Submissions<S> {
     /// another reason. The caller asks for no further grant of it before it knows.
     pub fn returned(&mut self, now: Ns, at: usize) -> Step {
         self.counters.unused = self.counters.unused.saturating_add(1);
-        let flight = self.clients.get_mut(at).and_then(Client::take_back);
+        let flight = self.clients.get_mut(at).and_then(|client| {
+            client.unused = client.unused.saturating_add(1);
+            client.take_back()
+        });
         if let Some(flight) = flight {
             // Alone, it kept the engine from others meanwhile.
             let alone = self

@@ -9,8 +9,7 @@ use crate::engine::{Action, ClientState, Wake};
 use crate::policies::PolicyKind;
 use crate::regs::Mmio;
 use crate::share::{
-    Change, Class, Entry, Group, GroupBy, Member, Row, Subject, ThrottledBy, Totals, MOST_VAIN,
-    QUIET,
+    Change, Class, Entry, Group, GroupBy, Member, Row, Subject, ThrottledBy, Totals, QUIET,
 };
 use crate::units::Ns;
 use crate::Vectors;
@@ -300,37 +299,6 @@ fn client_that_waits_for_its_turn_keeps_what_it_is_owed() {
     assert_eq!(idle, 0);
     // Six tenths of the first period, and the second one.
     assert!(waiting > Ns::from_ms(10).get(), "{waiting}");
-}
-
-#[test]
-fn client_that_never_uses_its_turns_stops_nobody() {
-    let (mut gpu, mut now) = (gpu(config(PolicyKind::Event)), Ns::ZERO);
-    let mut stopped = |turns: u32| {
-        let mut stopped = 0;
-        for _ in 0..turns {
-            gpu.shares.note_turn_wait(1, Ns::from_ms(10));
-            let runs = gpu.shares.members()[0].throttled_by().is_none();
-            period(&mut gpu, &mut now, &[if runs { 80 } else { 0 }, 0, 0], &[]);
-            stopped += u32::from(!runs);
-        }
-        stopped
-    };
-    // Every other period: of one in which nothing runs, nobody is stopped.
-    let at_first = stopped(MOST_VAIN);
-    assert!((1..=MOST_VAIN / 2).contains(&at_first), "{at_first}");
-    stopped(2);
-    assert_eq!(stopped(100), 0);
-    // Nor if it pauses now and then.
-    let mut stopped = 0;
-    for at in 0..100 {
-        if at % 5 != 0 {
-            gpu.shares.note_turn_wait(1, Ns::from_ms(10));
-        }
-        let runs = gpu.shares.members()[0].throttled_by().is_none();
-        period(&mut gpu, &mut now, &[if runs { 80 } else { 0 }, 0, 0], &[]);
-        stopped += u32::from(!runs);
-    }
-    assert_eq!(stopped, 0);
 }
 
 #[test]

@@ -113,11 +113,6 @@ impl Used {
     }
 }
 
-/// Phases in which a process waits for its turn, since it last ran, until it is taken for one that
-/// stores and submits nothing. The policy holds others back for one that waits, so that it has its
-/// turn within a few; a phase does not show all turns.
-pub const MOST_VAIN: u32 = 16;
-
 /// Why a process is throttled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThrottledBy {
@@ -162,8 +157,6 @@ pub struct Member {
     pub(super) copy_residue: Ns,
     /// Time since the last decision in which a thread of it waited for its turn.
     pub(super) turn_waited: Ns,
-    /// Phases in which it did so, since it last ran.
-    pub(super) vain: u32,
     /// The comparison of its polling phases with that, while it is not throttled.
     pub(super) doubt: Doubt,
     /// GPU time that it is charged for the period in place of the scaled time.
@@ -278,15 +271,10 @@ impl Member {
     }
 
     /// Adds what it waited for its turn since the last decision, `span` ago, to what it waited in the
-    /// polling phase, of length `poll`; not if it never uses its turns.
+    /// polling phase, of length `poll`.
     pub(super) fn count_turn_wait(&mut self, poll: Ns, span: Ns) {
         let waited = core::mem::take(&mut self.turn_waited);
-        if !self.used.busy.is_zero() {
-            self.vain = 0;
-        } else if !waited.is_zero() {
-            self.vain = self.vain.saturating_add(1);
-        }
-        if waited.is_zero() || self.vain > MOST_VAIN {
+        if waited.is_zero() {
             return;
         }
         let most = poll.saturating_sub(self.used.busy);

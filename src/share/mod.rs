@@ -64,7 +64,7 @@ pub use booking::Period;
 pub use budget::{Budget, Rate, Spent, BURST, MAX_LIMIT_THROTTLE};
 pub use coarse::{shortest_period, CoarseReserve, CoarseTerms};
 pub use lowering::{MAX_LOWERED, MAX_LOWERED_OF_USER};
-pub use member::{Account, Group, Member, ThrottledBy, Used, MOST_VAIN};
+pub use member::{Account, Group, Member, ThrottledBy, Used};
 pub use rows::{rows_of_user, MAX_CLIENTS, MAX_CLIENTS_OF_USER};
 pub use setting::{Change, Class, GroupBy, Identity, Limit, Setting, Subject, Target, MAX_LEVELS};
 pub use settings::{Entry, Resolved, Settings, MAX_SETTINGS, NO_USER};

@@ -18,7 +18,7 @@ pub(crate) use super::state::{EngagedRoom, QueueFigures};
 use super::state::{Entry, State};
 use super::wait_queue::WaitQueue;
 use crate::engaged::{
-    reserve_of, Counters, Misses, Report, Reserve, Row, Specs, Waits, BACKGROUND, HEARTBEAT,
+    reserve_of, Client, Counters, Misses, Report, Reserve, Row, Specs, Waits, HEARTBEAT,
     SHARED_QUEUE, WAIT_QUEUES,
 };
 use crate::glue::gpu::bar::MappedRange;
@@ -96,14 +96,10 @@ impl Engaged {
         self.on.load(Acquire) != 0
     }
 
-    /// Whether the clients at a wait queue follow a reserve.
-    pub(crate) fn has_reserve(&self, at: usize) -> bool {
+    /// Whether the clients at a wait queue compete for the GPU while they wait for their turn.
+    pub(crate) fn competes(&self, at: usize) -> bool {
         let state = self.state.lock();
-        let client = state
-            .decider
-            .submissions()
-            .and_then(|submissions| submissions.client(at));
-        client.is_some_and(|client| client.setting().reserve != BACKGROUND)
+        state.decider.client(at).is_some_and(Client::competes)
     }
 
     /// Sums since submissions are decided on.
@@ -232,13 +228,9 @@ impl Engaged {
     /// What the clients at each wait queue got, while submissions are decided on; nothing of
     /// clients that share the wait queue of all users.
     pub(crate) fn figures(&self, figures: &mut [QueueFigures]) {
-        let state = self.state.lock();
-        let Some(submissions) = state.decider.submissions() else {
-            return;
-        };
-        let now = ffi::now();
+        let (state, now) = (self.state.lock(), ffi::now());
         for (at, figures) in figures.iter_mut().enumerate().take(SHARED_QUEUE) {
-            if let Some(client) = submissions.client(at) {
+            if let Some(client) = state.decider.client(at) {
                 *figures = QueueFigures {
                     prio: Some(client.setting().prio),
                     submissions: client.history().commands(),
@@ -252,10 +244,7 @@ impl Engaged {
     /// The longest command of the clients at a wait queue, so far.
     pub(super) fn longest(&self, at: usize) -> Ns {
         let state = self.state.lock();
-        let client = state
-            .decider
-            .submissions()
-            .and_then(|submissions| submissions.client(at));
+        let client = state.decider.client(at);
         client.map_or(Ns::ZERO, |client| client.history().longest())
     }
 

@@ -168,8 +168,7 @@ impl Books {
         }
     }
 
-    /// Notes for the policy how long clients waited for their turns. What a reserve promises is no part
-    /// of what the policy divides: such a client may wait for its budget, and nobody makes way for it.
+    /// Notes for the policy how long clients waited for their turns, of those that compete for the GPU.
     pub(super) fn note_turn_waits(&mut self, gpu: &Gpu, now: Ns) {
         if !gpu.engaged.is_on() {
             return;
@@ -179,8 +178,8 @@ impl Books {
                 continue;
             };
             let waited = gate.turn_waits().take(now);
-            let is_reserved = |at| gpu.engaged.has_reserve(at);
-            if !waited.is_zero() && !gate.wait_queue().is_some_and(is_reserved) {
+            let competes = |at| gpu.engaged.competes(at);
+            if !waited.is_zero() && gate.wait_queue().is_some_and(competes) {
                 self.state.shares.note_turn_wait(page.at(), waited);
             }
         }

@@ -23,7 +23,7 @@ use throttle::{rm, sys};
 
 /// The programs of this file.
 pub(in crate::hostile) const PROGRAMS: &[(&str, super::super::Act)] = &[
-    ("plain", plain),
+    ("plain", |_| plain()),
     ("sibling", |_| sibling()),
     ("decoy", |_| decoy(false)),
     ("scapegoat", |_| decoy(true)),
@@ -73,16 +73,11 @@ fn map(ready: &ReadyToMap) -> Result<Mapping, String> {
 
 /// Keeps kernels queued for some time.
 pub(in crate::hostile) fn keep_busy(channel: &mut Channel, time: Duration) {
-    keep_busy_with(channel, KERNEL_US, time);
-}
-
-/// As [`keep_busy`], with kernels of this length.
-fn keep_busy_with(channel: &mut Channel, kernel_us: u64, time: Duration) {
     let since = Instant::now();
     while since.elapsed() < time {
         let under_way = channel.sequence().wrapping_sub(channel.completed());
         if under_way < DEPTH {
-            channel.prepare(kernel_us * 1000, false);
+            channel.prepare(KERNEL_US * 1000, false);
             channel.submit();
         } else {
             std::thread::sleep(Duration::from_micros(200));
@@ -90,14 +85,10 @@ fn keep_busy_with(channel: &mut Channel, kernel_us: u64, time: Duration) {
     }
 }
 
-/// `plain [KERNEL_US]`: the plain hog, with kernels of this length.
-fn plain(words: &[String]) -> Result<(), String> {
-    let kernel_us = match words.first() {
-        Some(word) => word.parse().map_err(|_| format!("{word}: not a number"))?,
-        None => KERNEL_US,
-    };
+/// The plain hog.
+fn plain() -> Result<(), String> {
     let (_client, mut channels) = open(1, DEPTH)?;
-    keep_busy_with(first(&mut channels)?, kernel_us, LIFE);
+    keep_busy(first(&mut channels)?, LIFE);
     Ok(())
 }
 
@@ -171,8 +162,6 @@ fn relay() -> Result<(), String> {
 
 /// Kernels that `unmap`, `bequest` and `sleeper` queue with one store.
 const QUEUE: u32 = 60;
-/// The length of such a submission.
-pub(super) const QUEUE_US: u64 = KERNEL_US * QUEUE as u64;
 
 /// Queues many kernels with one store, and has no page mapped while they run.
 fn unmap() -> Result<(), String> {

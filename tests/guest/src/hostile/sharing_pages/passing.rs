@@ -3,9 +3,7 @@
 //! [tool] Processes that share an address space with the owner of a page (`CLONE_VM`, `vfork`), and
 //! files that are passed to processes of the same and of another user (`SCM_RIGHTS`).
 
-use super::super::ownership::{
-    baseline, check, check_all, check_totals, keep_busy, open, ready, LIFE,
-};
+use super::super::ownership::{check, check_all, check_totals, keep_busy, open, ready, LIFE};
 use super::super::{branch, model, Program, USER};
 use super::{check_no_entry_while_throttled, check_nothing_left, mapped, Mapped, COMPLETE};
 use crate::ktap::{ensure, Verdict};
@@ -274,7 +272,7 @@ fn child_of_vfork_gains_nothing() -> Verdict {
 }
 
 fn channels_of_children_that_have_ended_are_charged() -> Verdict {
-    check_totals("clone-files", "process", &baseline()?)
+    check_totals("clone-files", "process")
 }
 
 /// Whether the driver maps a page for another process than the one that allocated its channel.

@@ -10,7 +10,8 @@ pub(super) use programs::PROGRAMS;
 
 use programs::thread;
 
-use super::{dispatcher, model, Program};
+use super::ownership::check_gain;
+use super::{model, Program};
 use crate::ktap::{ensure, Verdict};
 use crate::limits::within;
 use crate::load::Load;
@@ -62,8 +63,6 @@ const WINDOW: Duration = Duration::from_secs(4);
 /// The same with burst accounting, under which the plain hog got 48.3 to 49.5 % of 4 s: a difference
 /// of two such figures is over a point now and then.
 const BURST_WINDOW: Duration = Duration::from_secs(16);
-/// Points by which a hostile program may exceed the plain hog.
-const GAIN: f64 = 1.0;
 /// Points by which LoGA's charge may differ from the model's log.
 const CHARGE: f64 = 2.0;
 
@@ -94,8 +93,6 @@ struct Got {
     charged: f64,
     /// By the model's own log, the victim.
     victim: f64,
-    /// A kernel of [`KERNEL`] for each of the victim's.
-    turns: f64,
 }
 
 /// The victim, once LoGA has measured it.
@@ -114,9 +111,14 @@ fn client(stage: &Stage, words: &str, ms: u128) -> Result<Program, String> {
 
 /// Runs a program next to the victim for a window, with these parameters of LoGA.
 fn beside_victim(loga: &str, words: &str) -> Result<Got, String> {
+    let window = if loga == BURST { BURST_WINDOW } else { WINDOW };
+    beside_victim_for(loga, words, window)
+}
+
+/// As [`beside_victim`], with a window of this length.
+fn beside_victim_for(loga: &str, words: &str, window: Duration) -> Result<Got, String> {
     let stage = Stage::set(&model(FINE), &format!("{loga} {EXACT}"))?;
     let victim = victim(&stage)?;
-    let window = if loga == BURST { BURST_WINDOW } else { WINDOW };
     let ms = (SETTLE + window).as_millis() + 2_000;
     let program = client(&stage, words, ms)?;
     std::thread::sleep(SETTLE);
@@ -125,22 +127,6 @@ fn beside_victim(loga: &str, words: &str) -> Result<Got, String> {
     stage.check_no_fallback()?;
     stage.teardown()?;
     Ok(got)
-}
-
-/// Checks that a program gets no more than the plain hog; with a dispatcher, which promises turns to
-/// clients of one priority, no more than that or a turn for each of its victim, which always waits:
-/// the plain hog is not always back when the victim's turn ends.
-fn check_gain(words: &str, got: &Got, plain: &Got) -> Verdict {
-    let (real, plain) = (got.real, plain.real);
-    let promised = match dispatcher() {
-        None => plain,
-        Some(_) => plain.max(got.turns),
-    };
-    ensure!(
-        real <= promised + GAIN,
-        "{words} got {real:.1} %, the plain hog {plain:.1} %, by turns {promised:.1} %"
-    );
-    Ok(())
 }
 
 /// Compares both sides for a while.
@@ -159,9 +145,6 @@ fn during(
         real: 100.0 * truth.ran_share(program.pid()),
         charged: 100.0 * client.gpu_time_ns as f64 / stat.span_ns.max(1) as f64,
         victim: 100.0 * truth.ran_share(victim.pid()),
-        // CAST (all): small numbers.
-        turns: 100.0 * truth.usage(victim.pid()).commands as f64 * KERNEL.as_nanos() as f64
-            / truth.window_ns as f64,
     };
     println!(
         "# {words}: {:.1} % by the model's log, charged {:.1} %, victim {:.1} %, throttled {} times, found out {}; unknown {:.1} %, accounting {}",
@@ -180,7 +163,7 @@ fn during(
 fn gains_nothing(loga: &str, words: &str) -> Verdict {
     let plain = beside_victim(loga, "hog")?;
     let got = beside_victim(loga, words)?;
-    check_gain(words, &got, &plain)?;
+    check_gain(words, (got.real, got.victim), (plain.real, plain.victim))?;
     ensure!(
         (got.real - got.charged).abs() <= CHARGE,
         "{words} got {:.1} % and was charged {:.1} %",
@@ -220,7 +203,7 @@ fn deep_queue_is_paid() -> Verdict {
     // Three seconds of work that cannot be stopped, at the beginning, and a lead of some periods
     // at the end: 150 ms were seen.
     let long = Duration::from_secs(30);
-    let plain = beside_victim(ENFORCE, "hog")?;
+    let plain = beside_victim_for(ENFORCE, "hog", long)?;
     let stage = Stage::set(&model(FINE), &format!("{ENFORCE} {EXACT}"))?;
     let victim = victim(&stage)?;
     let words = format!("deep {QUEUED}");
@@ -228,7 +211,7 @@ fn deep_queue_is_paid() -> Verdict {
     let got = during(&stage, &words, &program, &victim, long)?;
     drop((program, victim));
     stage.teardown()?;
-    check_gain(&words, &got, &plain)
+    check_gain(&words, (got.real, got.victim), (plain.real, plain.victim))
 }
 
 /// Decisions and processor time of both threads in a second, while a program runs.

@@ -6,6 +6,7 @@
 //!
 //! What each program does is said in `programs`.
 
+mod holding_back;
 mod programs;
 
 pub(super) use programs::PROGRAMS;
@@ -16,6 +17,7 @@ use crate::ktap::{ensure, Verdict};
 use crate::limits::within;
 use crate::stage::{Stage, EXACT, FINE};
 use crate::truth::Truth;
+use holding_back::client_that_uses_no_turn_takes_no_more_than_a_hog;
 use programs::{AROUND, KERNEL_US};
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -30,6 +32,7 @@ crate::ktap::tests![
     ring_of_a_fresh_process_takes_no_priority_away: timed slow,
     ring_that_comes_around_is_decided_on: timed,
     many_threads_of_one_process_end_no_decisions: timed,
+    client_that_uses_no_turn_takes_no_more_than_a_hog: timed,
 ];
 
 /// The tests of `make test`.

@@ -2,7 +2,8 @@
 
 //! [tool] The programs that try to get past the decisions on submissions.
 //!
-//! Every program has kernels of [`KERNEL_US`] for as long as it lives, at nice 19.
+//! Most have kernels of [`KERNEL_US`] for as long as they live, at nice 19; the last ones of the list
+//! submit little or nothing, and say so, at no nice value.
 
 use super::super::ownership::{open, ready, LIFE};
 use crate::ktap::ensure;
@@ -26,6 +27,10 @@ pub(in crate::hostile) const PROGRAMS: &[(&str, super::super::Act)] = &[
     ("full-anew", |_| full_anew()),
     ("around", |_| around()),
     ("threads", |_| threads()),
+    ("plain-turns", |_| one_at_a_time(HOG_US)),
+    ("tiny", |_| one_at_a_time(TINY_US)),
+    ("stores", |_| stores()),
+    ("stores-anew", |_| anew("stores", FRESH)),
 ];
 
 /// Length of a hog's kernels.
@@ -38,6 +43,11 @@ const QUEUE: u32 = 300;
 const RING: u32 = 3000;
 /// Kernels that `around` submits with two stores: as many as the least ring has entries.
 pub(super) const AROUND: u32 = 64;
+/// Length of a kernel of `plain-turns`, and of its victim, and of one of `tiny`.
+pub(super) const HOG_US: u64 = 2000;
+const TINY_US: u64 = 10;
+/// How long a process of `stores-anew` lives: a few turns beside kernels of [`HOG_US`].
+const FRESH: Duration = Duration::from_millis(100);
 /// Threads of `threads`.
 const THREADS: u32 = 3000;
 /// Offset in a page of the last slot, of a channel that `threads` does not have.
@@ -150,16 +160,20 @@ fn full() -> Result<(), String> {
 
 /// A fresh process with a full ring after the other: each ends when others pass beside it.
 fn full_anew() -> Result<(), String> {
-    const EACH: Duration = Duration::from_millis(2500);
+    anew("full", Duration::from_millis(2500))
+}
+
+/// A fresh process of another program after the other, each for this time.
+fn anew(program: &str, each: Duration) -> Result<(), String> {
     let own = std::env::current_exe().map_err(|error| error.to_string())?;
     let since = Instant::now();
     while since.elapsed() < LIFE {
         let mut command = Command::new(&own);
         let mut child = command
-            .args(["hostile", "full"])
+            .args(["hostile", program])
             .spawn()
             .map_err(|error| error.to_string())?;
-        std::thread::sleep(EACH);
+        std::thread::sleep(each);
         child.kill().map_err(|error| error.to_string())?;
         child.wait().map_err(|error| error.to_string())?;
     }
@@ -212,6 +226,36 @@ fn threads() -> Result<(), String> {
         channel.prepare(KERNEL_US * 1000, false);
         channel.submit();
         wait_for_all(channel);
+    }
+    Ok(())
+}
+
+/// Submits one kernel of this length after the other.
+fn one_at_a_time(kernel_us: u64) -> Result<(), String> {
+    let (_client, mut channels) = open(1, DEPTH)?;
+    let channel = channels.first_mut().ok_or("no channel")?;
+    let since = Instant::now();
+    while since.elapsed() < LIFE {
+        channel.prepare(kernel_us * 1000, false);
+        channel.submit();
+        wait_for_all(channel);
+    }
+    Ok(())
+}
+
+/// Stores all the time to a slot without a channel, and submits nothing.
+fn stores() -> Result<(), String> {
+    let (client, mut channels) = open(1, DEPTH)?;
+    let channel = channels.first_mut().ok_or("no channel")?;
+    let page = ready(&client, channel)?
+        .map(Visibility::Shared)
+        .map_err(text)?;
+    let slot = page.address() + LAST_SLOT;
+    let since = Instant::now();
+    while since.elapsed() < LIFE {
+        // SAFETY: the page is mapped, and the word is in a slot that no channel has.
+        unsafe { std::ptr::without_provenance_mut::<u32>(slot).write_volatile(0) };
+        std::thread::sleep(PAUSE);
     }
     Ok(())
 }
