@@ -70,6 +70,8 @@ pub struct GpuState<S: Storage> {
     pace: Pace,
     /// Strata of the next phase, if accounting is sparse.
     interval: Ns,
+    /// Submissions since the last decision that a dispatcher let pass.
+    dispatched: u64,
 }
 
 impl<S: Storage> GpuState<S> {
@@ -94,6 +96,7 @@ impl<S: Storage> GpuState<S> {
             },
             pace: Pace::new(),
             interval: MIN_INTERVAL,
+            dispatched: 0,
         }
     }
 

@@ -5,7 +5,9 @@
 use super::GpuState;
 use crate::account::waits::Waited;
 use crate::account::{settle, Copied, EngineKind, Owner, PhaseTotals, Slot};
+use crate::engaged::SUBMISSION;
 use crate::engine::{Fallback, Inputs};
+use crate::fair;
 use crate::ids::ClientId;
 use crate::share::Period;
 use crate::storage::Storage;
@@ -112,13 +114,28 @@ impl<S: Storage> GpuState<S> {
         totals
     }
 
+    /// A dispatcher let so many submissions pass since the last decision. It keeps the compute engine
+    /// idle before each for [`SUBMISSION`] at most: the policy does not take that time for lost by
+    /// throttling.
+    pub fn note_dispatched(&mut self, submissions: u64) {
+        self.dispatched = self.dispatched.saturating_add(submissions);
+    }
+
     /// Second step: the policy decides.
     pub fn decide(&mut self, totals: &PhaseTotals) -> Option<Fallback> {
         if self.engine.concerns_all() {
             self.shares.wake_all();
         }
         let before = self.engine.stats().fallbacks;
-        self.engine.decide(totals, self.shares.states_mut());
+        let dispatching = SUBMISSION.saturating_mul(core::mem::take(&mut self.dispatched));
+        let mut seen = *totals;
+        // The watchdog is told of a GPU that was idle all the time.
+        if seen.idle < seen.length {
+            let span = self.engine.span(totals);
+            let polled = fair::estimate(dispatching, span, totals.length);
+            seen.idle = seen.idle.saturating_sub(polled);
+        }
+        self.engine.decide(&seen, self.shares.states_mut());
         self.fallback_since(before)
     }
 

@@ -52,6 +52,8 @@ pub(crate) struct Books {
     /// The chip of the GPU, and whether it answers.
     pub(crate) presence: Presence,
     pub(crate) sums: Sums,
+    /// Grants of the dispatcher up to the last decision.
+    pub(super) grants: u64,
     /// The group that has the turn, as was told last.
     pub(crate) turn: Option<GroupId>,
     pub(crate) periods: WorkPeriods,
@@ -201,6 +203,7 @@ impl Books {
             gate_updates: KVec::with_capacity(2 * MAX_PAGES, GFP_KERNEL)?,
             presence: Presence::new(chip),
             sums: Sums::default(),
+            grants: 0,
             turn: None,
             periods: WorkPeriods::new(users),
             next_id: 1,

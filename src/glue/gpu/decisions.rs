@@ -32,7 +32,7 @@ impl Books {
         self.sums.polls = phase.polls;
         self.sums.reads = phase.reads();
         self.find_tsgs(phase, gpu);
-        self.note_turn_waits(gpu, now);
+        self.note_turns(gpu, now);
         let decision = self.end_phase(phase, now, own);
         trace::phase_end(self.gpu, &decision.totals);
         self.report_fallback(decision.fallback);

@@ -168,11 +168,16 @@ impl Books {
         }
     }
 
-    /// Notes for the policy how long clients waited for their turns, of those that compete for the GPU.
-    pub(super) fn note_turn_waits(&mut self, gpu: &Gpu, now: Ns) {
+    /// Notes for the policy how many submissions were let pass, and how long clients waited for their
+    /// turns, of those that compete for the GPU.
+    pub(super) fn note_turns(&mut self, gpu: &Gpu, now: Ns) {
         if !gpu.engaged.is_on() {
+            self.grants = 0;
             return;
         }
+        let grants = gpu.engaged.counters().map_or(0, |sums| sums.grants);
+        let before = core::mem::replace(&mut self.grants, grants);
+        self.state.note_dispatched(grants.saturating_sub(before));
         for page in self.pages.all() {
             let Some(gate) = page.gate() else {
                 continue;

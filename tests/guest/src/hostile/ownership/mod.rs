@@ -56,8 +56,8 @@ const BETWEEN: Duration = Duration::from_millis(200);
 const WARM_UP: Duration = Duration::from_millis(700);
 /// Parameters of LoGA.
 const ENFORCING: &str = "enforce=1 accounting=sparse randomize=1";
-/// The same with the policy that bounds no loss: `maxmin` takes the time for which a dispatcher leaves
-/// the engine idle for lost by throttling, and forgives debts that it may not enforce for that.
+/// The same with another policy. With `maxmin` and a dispatcher, fresh processes that queue work gain
+/// some points, see `docs/security-figures.md`.
 const BY_EVENT: &str = "enforce=1 policy=event accounting=sparse randomize=1";
 /// The same, polled in bursts.
 const IN_BURSTS: &str = "enforce=1 accounting=burst randomize=1";
