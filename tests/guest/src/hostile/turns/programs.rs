@@ -2,8 +2,8 @@
 
 //! [tool] The programs that try to get past the decisions on submissions.
 //!
-//! Most have kernels of [`KERNEL_US`] for as long as they live, at nice 19; the last ones of the list
-//! submit little or nothing, and say so, at no nice value.
+//! Most have kernels of [`KERNEL_US`] for as long as they live, at nice 19. The last ones of the list
+//! are not nice: `plain-turns` has kernels of [`HOG_US`], `tiny` of [`TINY_US`], `stores` has none.
 
 use super::super::ownership::{open, ready, LIFE};
 use crate::ktap::ensure;
@@ -92,12 +92,7 @@ fn late(first: Engine) -> Result<(), String> {
     let linear = ready(&client, &channel)?.linear;
     channel.use_userd(page, linear);
     client.schedule(channel.handle(), true).map_err(text)?;
-    let since = Instant::now();
-    while since.elapsed() < LIFE {
-        channel.prepare(KERNEL_US * 1000, false);
-        channel.submit();
-        wait_for_all(&channel);
-    }
+    submit_one_at_a_time(&mut channel, KERNEL_US);
     Ok(())
 }
 
@@ -221,26 +216,24 @@ fn threads() -> Result<(), String> {
         };
         builder.spawn(store).map_err(|error| error.to_string())?;
     }
-    let since = Instant::now();
-    while since.elapsed() < LIFE {
-        channel.prepare(KERNEL_US * 1000, false);
-        channel.submit();
-        wait_for_all(channel);
-    }
+    submit_one_at_a_time(channel, KERNEL_US);
+    Ok(())
+}
+
+fn one_at_a_time(kernel_us: u64) -> Result<(), String> {
+    let (_client, mut channels) = open(1, DEPTH)?;
+    submit_one_at_a_time(channels.first_mut().ok_or("no channel")?, kernel_us);
     Ok(())
 }
 
 /// Submits one kernel of this length after the other.
-fn one_at_a_time(kernel_us: u64) -> Result<(), String> {
-    let (_client, mut channels) = open(1, DEPTH)?;
-    let channel = channels.first_mut().ok_or("no channel")?;
+fn submit_one_at_a_time(channel: &mut Channel, kernel_us: u64) {
     let since = Instant::now();
     while since.elapsed() < LIFE {
         channel.prepare(kernel_us * 1000, false);
         channel.submit();
         wait_for_all(channel);
     }
-    Ok(())
 }
 
 /// Stores all the time to a slot without a channel, and submits nothing.
