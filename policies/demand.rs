@@ -40,6 +40,8 @@ pub(super) struct Level {
 pub(super) trait Engine {
     fn used(client: &ClientState) -> Ns;
     fn waited(client: &ClientState) -> Ns;
+    /// Time used while it was held back: its virtual time has grown by that over its weight.
+    fn paid(client: &ClientState) -> Ns;
     fn of(demand: &Demand) -> &OfEngine;
     fn of_mut(demand: &mut Demand) -> &mut OfEngine;
     /// Whether a client that is throttled still wants it.

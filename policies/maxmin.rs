@@ -6,7 +6,8 @@
 //! some periods in which the client wanted the GPU, and `level` so that the entitlements
 //! `min(want, weight * level)` fill the GPU, to a thousandth:
 //! `dvt = span * busy / phase / (weight * level)`, for clients that want less than `weight * level`
-//! at least `span * min(1, 6/5 * free)`; `t_sys = min vt` over the clients that wanted the GPU and
+//! at least `span * min(1, 6/5 * free)`; what a client still uses while it is throttled costs
+//! `used / (weight * level)` too; `t_sys = min vt` over the clients that wanted the GPU and
 //! were not throttled, or over the throttled ones if there are no others;
 //! `throttled = vt > t_sys + step`, `step = span / (w_min * level)`, `w_min` the least weight of
 //! the clients that wanted it or were throttled, unless throttling has idled the GPU for more than
@@ -69,7 +70,7 @@ use super::demand::{Demand, Engine, Level, OfEngine};
 use super::rivals::{Rivals, NEVER};
 use super::{ClientState, Inputs, Phase, Policy, Rule};
 use crate::fair::{self, mul_div, WHOLE};
-use crate::units::{Ns, VTime};
+use crate::units::{Ns, VTime, Weight};
 
 /// Old observations lose this part of their weight in each period.
 const FORGET: u64 = 8;
@@ -98,6 +99,10 @@ impl Engine for Compute {
 
     fn waited(client: &ClientState) -> Ns {
         client.waited
+    }
+
+    fn paid(client: &ClientState) -> Ns {
+        client.paid
     }
 
     fn of(demand: &Demand) -> &OfEngine {
@@ -131,6 +136,10 @@ impl Engine for Copies {
 
     fn waited(client: &ClientState) -> Ns {
         client.waited_to_copy
+    }
+
+    fn paid(_: &ClientState) -> Ns {
+        Ns::ZERO
     }
 
     fn of(demand: &Demand) -> &OfEngine {
@@ -223,6 +232,9 @@ fn advance<E: Engine>(phase: &Phase, past: &mut Level, clients: &mut [ClientStat
     let prices = Prices::new(phase, past.level);
     let mut rivals = Rivals::NONE;
     for client in clients.iter_mut() {
+        let paid = prices.add_to_paid(client, E::paid(client));
+        let vtime = E::vtime_mut(client);
+        *vtime = vtime.saturating_add(paid);
         let demand = client.kept.of::<MaxMin>().map(E::of).copied();
         if let Some(demand) = demand.filter(|demand| demand.want > 0) {
             let by = prices.advance(client, E::used(client), &demand);
@@ -327,6 +339,18 @@ impl Prices {
             return VTime::new(by.max(self.span.get()));
         }
         VTime::new(by.max(fair::part(self.span.get(), fair::share(credited, measured))))
+    }
+
+    /// What time that a client used while it was held back costs beyond what has been booked, which is
+    /// as much as if its weight entitled it to all of the engine.
+    fn add_to_paid(&self, client: &ClientState, paid: Ns) -> VTime {
+        if paid.is_zero() {
+            return VTime::ZERO;
+        }
+        let weight = u64::from(client.weight.get());
+        let entitled = self.level.saturating_mul(weight).min(WHOLE);
+        let booked = mul_div(paid.get(), Weight::DEFAULT.get().into(), weight);
+        VTime::new(mul_div(paid.get(), WHOLE, entitled).saturating_sub(booked))
     }
 }
 

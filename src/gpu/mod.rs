@@ -17,6 +17,8 @@
 
 #[cfg(test)]
 mod coarse_tests;
+#[cfg(test)]
+mod costs_tests;
 mod period;
 #[cfg(test)]
 mod period_tests;

@@ -5,7 +5,6 @@
 use super::*;
 use crate::account::waits::Waited;
 use crate::account::{Copies, PhaseTotals, Slot};
-use crate::engaged::SUBMISSION;
 use crate::engine::{Action, ClientState, Wake};
 use crate::policies::PolicyKind;
 use crate::regs::Mmio;
@@ -300,32 +299,6 @@ fn client_that_waits_for_its_turn_keeps_what_it_is_owed() {
     assert_eq!(idle, 0);
     // Six tenths of the first period, and the second one.
     assert!(waiting > Ns::from_ms(10).get(), "{waiting}");
-}
-
-#[test]
-fn time_spent_on_dispatching_is_not_taken_for_lost_by_throttling() {
-    // Beside throttled clients, the GPU is idle for three tenths of the time.
-    let throttled = |dispatches: bool| {
-        let (mut gpu, mut now) = (gpu(config(PolicyKind::MaxMin)), Ns::ZERO);
-        let mut throttled = 0;
-        for _ in 0..200 {
-            let runs = gpu.shares.members()[0].throttled_by().is_none();
-            let parts = if runs { [80, 10, 0] } else { [0, 70, 0] };
-            let waits = [Ns::from_ms(1), Ns::from_ms(8)];
-            if dispatches {
-                // Of the last period: a quarter of the time.
-                gpu.note_dispatched(gpu.engine.stats().last_poll.get() * 6 / 4 / SUBMISSION.get());
-            }
-            period(&mut gpu, &mut now, &parts, &waits);
-            throttled += u32::from(!runs);
-        }
-        throttled
-    };
-    let (without, with) = (throttled(false), throttled(true));
-    assert!(
-        without < 80 && (90..=110).contains(&with),
-        "{without} {with}"
-    );
 }
 
 #[test]
