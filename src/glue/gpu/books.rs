@@ -52,7 +52,7 @@ pub(crate) struct Books {
     /// The chip of the GPU, and whether it answers.
     pub(crate) presence: Presence,
     pub(crate) sums: Sums,
-    /// Grants of the dispatcher up to the last decision.
+    /// Grants of the dispatcher that were used up to the last decision.
     pub(super) grants: u64,
     /// The group that has the turn, as was told last.
     pub(crate) turn: Option<GroupId>,

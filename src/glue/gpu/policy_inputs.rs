@@ -20,6 +20,7 @@ use super::phase::PollingPhase;
 use super::Gpu;
 use crate::account::waits::{SampledClient, Waited};
 use crate::account::Accounting;
+use crate::engaged::Counters;
 use crate::engine::Fallback;
 use crate::glue::control::events;
 use crate::glue::kernel::ffi;
@@ -175,7 +176,9 @@ impl Books {
             self.grants = 0;
             return;
         }
-        let grants = gpu.engaged.counters().map_or(0, |sums| sums.grants);
+        // Whoever stores and submits nothing shall not hide what throttling costs.
+        let used = |sums: Counters| sums.grants.saturating_sub(sums.unused);
+        let grants = gpu.engaged.counters().map_or(0, used);
         let before = core::mem::replace(&mut self.grants, grants);
         self.state.note_dispatched(grants.saturating_sub(before));
         for page in self.pages.all() {

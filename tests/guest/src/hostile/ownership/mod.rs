@@ -163,7 +163,7 @@ fn baseline_with(parameters: &'static str) -> Result<Figures, String> {
 
 /// Checks that a program is charged what it used, and gets no more than the plain hog.
 pub(super) fn check(program: &str) -> Verdict {
-    check_beside(program, WINDOW, &baseline()?)
+    check_for(program, WINDOW)
 }
 
 /// As [`check`], of several programs of these users that work together.
@@ -172,9 +172,9 @@ pub(super) fn check_all(programs: &[(u32, &str)]) -> Verdict {
     check_figures("all together", &figures, &baseline()?)
 }
 
-/// As [`check`], with a measurement of `window`, beside this hog.
-fn check_beside(program: &str, window: Duration, plain: &Figures) -> Verdict {
-    check_figures(program, &measure(program, window)?, plain)
+/// As [`check`], with a measurement of `window`.
+fn check_for(program: &str, window: Duration) -> Verdict {
+    check_figures(program, &measure(program, window)?, &baseline()?)
 }
 
 fn check_figures(program: &str, figures: &Figures, plain: &Figures) -> Verdict {
@@ -242,7 +242,7 @@ fn relay_of_fresh_processes_owes_what_they_used() -> Verdict {
 }
 
 fn queue_without_a_mapping_is_charged() -> Verdict {
-    check_beside("unmap", LONG_WINDOW, &baseline()?)
+    check_for("unmap", LONG_WINDOW)
 }
 
 fn channels_of_one_burst_are_charged() -> Verdict {

@@ -220,6 +220,7 @@ fn threads() -> Result<(), String> {
     Ok(())
 }
 
+/// A client that does so, see [`submit_one_at_a_time`].
 fn one_at_a_time(kernel_us: u64) -> Result<(), String> {
     let (_client, mut channels) = open(1, DEPTH)?;
     submit_one_at_a_time(channels.first_mut().ok_or("no channel")?, kernel_us);
