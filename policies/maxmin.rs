@@ -61,8 +61,8 @@
 //! no client is throttled while it is not zero, and what throttling loses is added one period
 //! later. Not proven: that the loss is what the estimates say. A demand kept from before a client
 //! was throttled may be wrong, and the GPU may be idle in non-polling phases alone. Beside a
-//! dispatcher, up to 60 us of idle time for each submission are not taken for lost, so that many
-//! clients of short commands may cost more than the tenth.
+//! dispatcher, up to 60 us of idle time for each submission are not taken for lost, but no more of
+//! the time than while nobody is throttled.
 //! Source: max-min fairness by water-filling (Bertsekas and Gallager, Data Networks,
 //! section 6.5); virtual time as in the LoGA paper, section 3.4; dominant shares as in Ghodsi and
 //! others, Dominant Resource Fairness, NSDI 2011, which divides quantities that are known.

@@ -19,12 +19,14 @@
 mod coarse_tests;
 #[cfg(test)]
 mod costs_tests;
+mod dispatching;
 mod period;
 #[cfg(test)]
 mod period_tests;
 
 pub use period::{Decision, Ended};
 
+use self::dispatching::Dispatching;
 use crate::account::sparse::{Pace, MIN_INTERVAL};
 use crate::account::Accounting;
 use crate::engine::{Config, Engine};
@@ -72,8 +74,7 @@ pub struct GpuState<S: Storage> {
     pace: Pace,
     /// Strata of the next phase, if accounting is sparse.
     interval: Ns,
-    /// Submissions since the last decision that a dispatcher let pass.
-    dispatched: u64,
+    dispatching: Dispatching,
 }
 
 impl<S: Storage> GpuState<S> {
@@ -98,7 +99,7 @@ impl<S: Storage> GpuState<S> {
             },
             pace: Pace::new(),
             interval: MIN_INTERVAL,
-            dispatched: 0,
+            dispatching: Dispatching::NONE,
         }
     }
 

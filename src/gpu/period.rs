@@ -5,9 +5,7 @@
 use super::GpuState;
 use crate::account::waits::Waited;
 use crate::account::{settle, Copied, EngineKind, Owner, PhaseTotals, Slot};
-use crate::engaged::SUBMISSION;
 use crate::engine::{Fallback, Inputs};
-use crate::fair;
 use crate::ids::ClientId;
 use crate::share::Period;
 use crate::storage::Storage;
@@ -114,11 +112,9 @@ impl<S: Storage> GpuState<S> {
         totals
     }
 
-    /// A dispatcher let so many submissions pass since the last decision. It keeps the compute engine
-    /// idle before each for [`SUBMISSION`] at most: the policy does not take that time for lost by
-    /// throttling.
+    /// A dispatcher let so many submissions pass since the last decision, and they were used.
     pub fn note_dispatched(&mut self, submissions: u64) {
-        self.dispatched = self.dispatched.saturating_add(submissions);
+        self.dispatching.add(submissions);
     }
 
     /// Second step: the policy decides.
@@ -127,13 +123,13 @@ impl<S: Storage> GpuState<S> {
             self.shares.wake_all();
         }
         let before = self.engine.stats().fallbacks;
-        let dispatching = SUBMISSION.saturating_mul(core::mem::take(&mut self.dispatched));
+        let (length, span) = (totals.length, self.engine.span(totals));
+        let throttled = self.shares.states_mut().iter().any(|state| state.throttled);
+        let dispatching = (self.dispatching).of_phase(length, totals.idle, span, throttled);
         let mut seen = *totals;
         // The watchdog is told of a GPU that was idle all the time.
         if seen.idle < seen.length {
-            let span = self.engine.span(totals);
-            let polled = fair::estimate(dispatching, span, totals.length);
-            seen.idle = seen.idle.saturating_sub(polled);
+            seen.idle = seen.idle.saturating_sub(dispatching);
         }
         self.engine.decide(&seen, self.shares.states_mut());
         self.fallback_since(before)

@@ -17,7 +17,10 @@ use crate::ktap::{ensure, Verdict};
 use crate::limits::within;
 use crate::stage::{Stage, EXACT, FINE};
 use crate::truth::Truth;
-use holding_back::client_that_uses_no_turn_takes_no_more_than_a_hog;
+use holding_back::{
+    client_that_uses_no_turn_takes_no_more_than_a_hog,
+    clients_of_short_kernels_cost_a_tenth_at_most,
+};
 use programs::{AROUND, KERNEL_US};
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -33,6 +36,7 @@ crate::ktap::tests![
     ring_that_comes_around_is_decided_on: timed,
     many_threads_of_one_process_end_no_decisions: timed,
     client_that_uses_no_turn_takes_no_more_than_a_hog: timed,
+    clients_of_short_kernels_cost_a_tenth_at_most: timed,
 ];
 
 /// The tests of `make test`.
