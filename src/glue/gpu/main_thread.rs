@@ -145,13 +145,12 @@ fn may_poll(gpu: &Gpu, books: &Books) -> bool {
 }
 
 fn start_polling(gpu: &Gpu, books: &mut Books, own: &mut MainState) {
-    if gpu.device.is_blind() {
-        return;
-    }
-    let Some(chip) = books.presence.chip else {
+    let mut phase = gpu.phase.lock();
+    let chip = books.presence.chip.filter(|_| !gpu.device.is_blind());
+    let Some(chip) = chip else {
+        phase.forget();
         return;
     };
-    let mut phase = gpu.phase.lock();
     if phase.reader.is_none() {
         phase.reader = Some(OccupantReader::new(
             gpu.settings.config.source,

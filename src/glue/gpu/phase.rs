@@ -81,6 +81,11 @@ impl PollingPhase {
         KBox::try_init(made, GFP_KERNEL)
     }
 
+    /// A phase that is not requested is empty.
+    pub(super) fn forget(&mut self) {
+        self.finished = false;
+    }
+
     /// Requests a phase with this accounting.
     pub(super) fn want(&mut self, accounting: Accounting, interval: Ns) {
         if accounting != self.accounting {

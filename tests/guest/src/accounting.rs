@@ -25,6 +25,7 @@ crate::ktap::tests![
     channel_destroyed_leaves_the_others,
     costs_are_told_during_polling_phases: timed,
     device_lost_lets_all_clients_run,
+    device_lost_charges_nobody,
 ];
 
 /// What a throttle that waits in the driver adds to its command line.
@@ -315,4 +316,32 @@ fn device_lost_lets_all_clients_run() -> Verdict {
         .collect();
     ensure!(throttled.is_empty(), "still throttled: {throttled:?}");
     stage.teardown()
+}
+
+fn device_lost_charges_nobody() -> Verdict {
+    for accounting in ["sparse", "burst"] {
+        let stage = Stage::set(LAZY, &format!("accounting={accounting}"))?;
+        let load = Load::start("--kernel-us 1000 --depth 4 --wait block")?;
+        stage.wait_until_measured(load.pid())?;
+        stage.set_lost(true)?;
+        // The period in which it is lost.
+        std::thread::sleep(Duration::from_millis(200));
+        let charged = || {
+            let client = stage.client(load.pid())?.ok_or("no client")?;
+            Ok::<u64, String>(client.gpu_time_ns)
+        };
+        let before = charged()?;
+        std::thread::sleep(Duration::from_secs(1));
+        let after = charged()?;
+        let lost = stage.stat()?.lost;
+        drop(load);
+        stage.set_lost(false)?;
+        ensure!(lost, "LoGA does not say that it is lost");
+        ensure!(
+            before > 0 && after == before,
+            "{accounting}: {before} ns are charged when it is lost, and {after} a second later"
+        );
+        stage.teardown()?;
+    }
+    Ok(())
 }
