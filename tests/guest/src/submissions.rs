@@ -58,7 +58,7 @@ fn turns_in_a_trace(seconds: u64) -> Result<[u64; 2], String> {
         let of_load: Vec<_> = log.iter().filter(|run| run.pid == load.pid()).collect();
         // A window may close without a store: then there is no end.
         let (mut lengths, mut empty, mut kernels) = (Vec::new(), Vec::new(), 0);
-        for (before, end) in used.iter().zip(&used[1..]) {
+        for (before, end) in used.iter().zip(used.iter().skip(1)) {
             let ended = |run: &&&truth::Command| (before.0..end.0).contains(&run.end_ns);
             let own = of_load.iter().filter(ended).count();
             kernels += own;

@@ -16,7 +16,7 @@ use throttle::channel::{Channel, Layout, Share};
 use throttle::plan::Engine;
 use throttle::rm::Client;
 use throttle::standin::open_channels;
-use throttle::sys::Visibility;
+use throttle::sys::{Mapping, Visibility};
 
 pub(in crate::hostile) const PROGRAMS: &[(&str, super::super::Act)] = &[
     ("late", |_| late(Engine::Compute)),
@@ -202,10 +202,7 @@ fn threads() -> Result<(), String> {
     be_nice()?;
     let (client, mut channels) = open(1, DEPTH)?;
     let channel = channels.first_mut().ok_or("no channel")?;
-    let page = ready(&client, channel)?
-        .map(Visibility::Shared)
-        .map_err(text)?;
-    let slot = page.address() + LAST_SLOT;
+    let (_page, slot) = last_slot(&client, channel)?;
     for _ in 0..THREADS {
         let builder = std::thread::Builder::new().stack_size(32 << 10);
         let store = move || loop {
@@ -241,10 +238,7 @@ fn submit_one_at_a_time(channel: &mut Channel, kernel_us: u64) {
 fn stores() -> Result<(), String> {
     let (client, mut channels) = open(1, DEPTH)?;
     let channel = channels.first_mut().ok_or("no channel")?;
-    let page = ready(&client, channel)?
-        .map(Visibility::Shared)
-        .map_err(text)?;
-    let slot = page.address() + LAST_SLOT;
+    let (_page, slot) = last_slot(&client, channel)?;
     let since = Instant::now();
     while since.elapsed() < LIFE {
         // SAFETY: the page is mapped, and the word is in a slot that no channel has.
@@ -252,6 +246,15 @@ fn stores() -> Result<(), String> {
         std::thread::sleep(PAUSE);
     }
     Ok(())
+}
+
+/// Maps the page of a channel; the address of its last slot, in which there is none.
+fn last_slot(client: &Client, channel: &Channel) -> Result<(Mapping, usize), String> {
+    let page = ready(client, channel)?
+        .map(Visibility::Shared)
+        .map_err(text)?;
+    let slot = page.address() + LAST_SLOT;
+    Ok((page, slot))
 }
 
 fn wait_for_all(channel: &Channel) {
