@@ -17,7 +17,7 @@ use crate::calls::{as_user, knob, without_capabilities, Calls};
 use crate::cgroups::Cgroup;
 use crate::ktap::{ensure, Test, Verdict};
 use crate::limits::within;
-use crate::sharing::{changed, for_user, limit, set, weight, PROMPT, STRICT};
+use crate::sharing::{changed, for_user, limit, set, weight, PROMPT};
 use crate::stage::{Stage, EXACT, LAZY};
 use crate::sysfs;
 use crate::truth::shares;
@@ -127,7 +127,7 @@ fn nested_limits_hold_all_at_once() -> Verdict {
 }
 
 fn leaves_of_a_tenant_share_one_share() -> Verdict {
-    let stage = Stage::set(&model(PROMPT), &format!("{STRICT} {EXACT}"))?;
+    let stage = Stage::set(&model(PROMPT), &format!("policy=event enforce=1 {EXACT}"))?;
     sysfs::write("group_by", "cgroup")?;
     let (many, one) = (Cgroup::make("many")?, Cgroup::make("one")?);
     many.delegate(USER)?;
