@@ -39,12 +39,37 @@ impl Dispatching {
         if throttled {
             return most.min(Ns::new(fair::part(length.get(), self.usual)));
         }
-        // Of a phase without submissions nothing is learnt.
-        if !all.is_zero() {
+        // A phase without submissions shows nothing, nor does an empty one.
+        if !all.is_zero() && !length.is_zero() {
             let now = fair::share(most.get(), length.get());
             let kept = self.usual.saturating_sub(self.usual / FORGET);
             self.usual = kept.saturating_add(now / FORGET);
         }
         most
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn empty_phase_shows_nothing() {
+        let length = Ns::from_ms(50);
+        let mut dispatching = Dispatching::NONE;
+        for phase in 0..100 {
+            dispatching.add(50);
+            let (length, idle) = match phase % 2 {
+                0 => (length, Ns::from_ms(2)),
+                _ => (Ns::ZERO, Ns::ZERO),
+            };
+            dispatching.of_phase(length, idle, length, false);
+        }
+        dispatching.add(500);
+        let most = dispatching.of_phase(length, Ns::from_ms(30), length, true);
+        assert!(
+            most > Ns::from_us(1_900) && most <= Ns::from_ms(2),
+            "{most:?}"
+        );
     }
 }
