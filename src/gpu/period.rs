@@ -124,7 +124,7 @@ impl<S: Storage> GpuState<S> {
         }
         let before = self.engine.stats().fallbacks;
         let (length, span) = (totals.length, self.engine.span(totals));
-        let throttled = self.shares.states_mut().iter().any(|state| state.throttled);
+        let throttled = self.shares.states().iter().any(|state| state.throttled);
         let dispatching = (self.dispatching).of_phase(length, totals.idle, span, throttled);
         let mut seen = *totals;
         // The watchdog is told of a GPU that was idle all the time.

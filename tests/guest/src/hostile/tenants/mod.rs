@@ -127,6 +127,7 @@ fn nested_limits_hold_all_at_once() -> Verdict {
 }
 
 fn leaves_of_a_tenant_share_one_share() -> Verdict {
+    // Polled in bursts, with a dispatcher and two processors, clients submit late: they share less.
     let stage = Stage::set(&model(PROMPT), &format!("policy=event enforce=1 {EXACT}"))?;
     sysfs::write("group_by", "cgroup")?;
     let (many, one) = (Cgroup::make("many")?, Cgroup::make("one")?);
