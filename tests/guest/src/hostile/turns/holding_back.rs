@@ -18,24 +18,40 @@ const WINDOW: Duration = Duration::from_secs(4);
 /// Length of a period with few clients.
 const PERIOD: Duration = Duration::from_millis(50);
 
-/// What a client with kernels of [`HOG_US`] gets beside programs, and what all get, in percent.
-fn measure(policy: &str, enforce: bool, programs: &[&str]) -> Result<[f64; 2], String> {
+/// The stage of a test here.
+fn set(policy: &str, enforce: bool) -> Result<Stage, String> {
     let enforce = u8::from(enforce);
     let loga = format!("policy={policy} enforce={enforce} dispatch=prio {EXACT}");
-    let stage = Stage::set(&model(FINE), &loga)?;
+    Stage::set(&model(FINE), &loga)
+}
+
+/// A client with kernels of [`HOG_US`], after it has been measured for the first time.
+fn victim(stage: &Stage) -> Result<Load, String> {
     let victim = Load::start(&format!("--kernel-us {HOG_US} --wait block"))?;
     stage.wait_until_measured(victim.pid())?;
+    Ok(victim)
+}
+
+/// What the victim gets from now on, and what all get, in percent.
+fn shares(victim: &Load, window: Duration) -> Result<[f64; 2], String> {
+    Truth::reset()?;
+    std::thread::sleep(window);
+    let truth = Truth::read()?;
+    let all = truth.pids().map(|pid| 100.0 * truth.ran_share(pid)).sum();
+    Ok([100.0 * truth.ran_share(victim.pid()), all])
+}
+
+/// What the victim gets beside programs, and what all get, in percent.
+fn measure(policy: &str, enforce: bool, programs: &[&str]) -> Result<[f64; 2], String> {
+    let stage = set(policy, enforce)?;
+    let victim = victim(&stage)?;
     let started = programs.iter().map(|program| Program::start(program));
     let mut hostile = started.collect::<Result<Vec<_>, _>>()?;
     std::thread::sleep(SETTLE);
-    Truth::reset()?;
-    std::thread::sleep(WINDOW);
-    let truth = Truth::read()?;
+    let [got, all] = shares(&victim, WINDOW)?;
     for (one, program) in hostile.iter_mut().zip(programs) {
         ensure!(one.runs()?, "{program} has ended");
     }
-    let got = 100.0 * truth.ran_share(victim.pid());
-    let all = truth.pids().map(|pid| 100.0 * truth.ran_share(pid)).sum();
     drop((hostile, victim));
     let programs = programs.join(", ");
     println!(
@@ -76,4 +92,26 @@ pub(super) fn clients_of_short_kernels_cost_a_tenth_at_most() -> Verdict {
         within("percent that all get", held_back, free - most..)?;
     }
     Ok(())
+}
+
+/// While they were alone, the GPU idled for most of the time.
+pub(super) fn newcomer_beside_clients_of_short_kernels_costs_a_tenth_at_most() -> Verdict {
+    let of_all = |enforce: bool| -> Result<f64, String> {
+        let stage = set("maxmin", enforce)?;
+        let started = ["tiny"; 4].iter().map(|program| Program::start(program));
+        let hostile = started.collect::<Result<Vec<_>, _>>()?;
+        std::thread::sleep(2 * SETTLE);
+        let victim = victim(&stage)?;
+        let [got, all] = shares(&victim, WINDOW)?;
+        println!("# enforce={enforce}: the newcomer got {got:.1} %, all {all:.1}");
+        drop((hostile, victim));
+        stage.check_no_fallback()?;
+        stage.teardown()?;
+        Ok(all)
+    };
+    // As before, and for `FORGET` periods in `gpu/dispatching.rs` LoGA does not know that the GPU
+    // would idle less.
+    let most = 10.0 + 9.0 * 100.0 * PERIOD.div_duration_f64(WINDOW);
+    let free = of_all(false)?;
+    within("percent that all get", of_all(true)?, free - most..)
 }

@@ -20,6 +20,7 @@ use crate::truth::Truth;
 use holding_back::{
     client_that_uses_no_turn_takes_no_more_than_a_hog,
     clients_of_short_kernels_cost_a_tenth_at_most,
+    newcomer_beside_clients_of_short_kernels_costs_a_tenth_at_most,
 };
 use programs::{AROUND, KERNEL_US};
 use std::sync::OnceLock;
@@ -37,6 +38,7 @@ crate::ktap::tests![
     many_threads_of_one_process_end_no_decisions: timed,
     client_that_uses_no_turn_takes_no_more_than_a_hog: timed,
     clients_of_short_kernels_cost_a_tenth_at_most: timed,
+    newcomer_beside_clients_of_short_kernels_costs_a_tenth_at_most: timed,
 ];
 
 /// The tests of `make test`.
