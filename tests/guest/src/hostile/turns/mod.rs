@@ -19,8 +19,7 @@ use crate::stage::{Stage, EXACT, FINE};
 use crate::truth::Truth;
 use holding_back::{
     client_that_uses_no_turn_takes_no_more_than_a_hog,
-    clients_of_short_kernels_cost_a_tenth_at_most,
-    newcomer_beside_clients_of_short_kernels_costs_a_tenth_at_most,
+    clients_of_short_kernels_cost_a_tenth_at_most, newcomer_is_soon_held_back_no_more_than_others,
 };
 use programs::{AROUND, KERNEL_US};
 use std::sync::OnceLock;
@@ -38,7 +37,7 @@ crate::ktap::tests![
     many_threads_of_one_process_end_no_decisions: timed,
     client_that_uses_no_turn_takes_no_more_than_a_hog: timed,
     clients_of_short_kernels_cost_a_tenth_at_most: timed,
-    newcomer_beside_clients_of_short_kernels_costs_a_tenth_at_most: timed,
+    newcomer_is_soon_held_back_no_more_than_others: timed,
 ];
 
 /// The tests of `make test`.
