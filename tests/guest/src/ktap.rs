@@ -3,6 +3,7 @@
 //! [tool] Runs tests and reports in KTAP.
 
 use crate::kernel_log::KernelLog;
+use crate::limits;
 use loga_ktap::Outcome;
 use std::panic::{catch_unwind, AssertUnwindSafe, UnwindSafe};
 use std::str::FromStr;
@@ -85,7 +86,8 @@ pub(crate) use marked;
 /// Whether verdicts of timed tests count.
 static FUNCTIONAL: AtomicBool = AtomicBool::new(false);
 
-/// From now on timed tests run without their verdict: only what the kernel says of them counts.
+/// From now on timed tests run without their verdict, and go on where a figure is beyond its limits:
+/// only what the kernel says of them counts.
 pub(crate) fn set_functional(functional: bool) {
     FUNCTIONAL.store(functional, Ordering::Relaxed);
 }
@@ -242,8 +244,19 @@ fn judge(test: &Test) -> Result<(), Failure> {
 fn judged(run: impl FnOnce() -> Verdict + UnwindSafe, timed: bool) -> Result<(), Failure> {
     let mut log = KernelLog::from_now().map_err(Failure::Failed)?;
     let unjudged = timed && FUNCTIONAL.load(Ordering::Relaxed);
-    let verdict = match catch_unwind(run) {
-        Ok(Err(reason)) if unjudged => Err(Failure::Unjudged(reason)),
+    if unjudged {
+        limits::note_only();
+    }
+    let verdict = catch_unwind(run);
+    let mut noted = limits::noted();
+    let verdict = match verdict {
+        Ok(verdict) if unjudged => {
+            noted.extend(verdict.err());
+            match noted.is_empty() {
+                true => Ok(()),
+                false => Err(Failure::Unjudged(noted.join("\n"))),
+            }
+        }
         Ok(verdict) => verdict.map_err(Failure::Failed),
         Err(panic) => {
             let text = panic

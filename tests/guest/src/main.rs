@@ -201,14 +201,10 @@ fn tests() -> Vec<Test> {
     tests
 }
 
-/// Runs the tests on a kernel too slow for times, then scans for lost memory.
-fn functional(names: &ktap::Names, part: ktap::Part) -> bool {
+/// Runs `tests` on a kernel too slow for times, then scans for lost memory.
+fn functional(tests: &[Test], names: &ktap::Names, part: ktap::Part) -> bool {
     ktap::set_functional(true);
-    let mut tests = tests();
-    if faults::injection::can_inject() {
-        tests.extend(faults::injection::TESTS);
-    }
-    let mut chosen = ktap::choose(&tests, names, part);
+    let mut chosen = ktap::choose(tests, names, part);
     if leaks::can_tell() {
         if let Err(error) = leaks::begin() {
             eprintln!("loga-guest: kmemleak: {error}");
@@ -234,7 +230,13 @@ fn main() -> ExitCode {
             dispatch,
             functional,
         } => match (hostile, functional) {
-            (None, true) => self::functional(&names, part),
+            (None, true) => {
+                let mut tests = tests();
+                if faults::injection::can_inject() {
+                    tests.extend(faults::injection::TESTS);
+                }
+                self::functional(&tests, &names, part)
+            }
             (None, false) => {
                 let mut tests = tests();
                 if processors::can_weigh() {
@@ -243,10 +245,14 @@ fn main() -> ExitCode {
                 ktap::run(&tests, &names, part)
             }
             (Some(branch), functional) => {
-                ktap::set_functional(functional);
                 hostile::set_branch(branch);
                 hostile::set_dispatcher(dispatch);
-                ktap::run(&hostile::all(), &names.with_slow(), part)
+                let (tests, names) = (hostile::all(), names.with_slow());
+                if functional {
+                    self::functional(&tests, &names, part)
+                } else {
+                    ktap::run(&tests, &names, part)
+                }
             }
         },
         Command::Cycles {

@@ -22,6 +22,7 @@ crate::ktap::tests![
     sparse_shares_of_the_demo_are_within_their_bounds: timed,
     sparse_shares_of_clients_nearly_in_step_with_the_samples_are_right: timed,
     sparse_samples_are_rare_with_one_active_client: timed,
+    pauses_before_decisions_are_not_charged_to_a_client_that_is_alone: timed slow,
     sparse_without_channels_takes_no_sample,
     sparse_accounting_throttles_fairly: timed,
     way_of_accounting_is_switched_under_load: timed,
@@ -44,10 +45,12 @@ const WAIT: &str = "--wait block --channels 2";
 /// bound itself with thousands of windows.
 const SURE: f64 = 2.0;
 
-/// Points by which a share may be too large under any accounting: the model shows a command as
-/// running until the interrupt of its timer has served its end, but logs the planned
-/// end. That is 3 us later; no test here runs more than 5000 commands a second.
-const SHOWN_LATE: f64 = 1.5;
+/// The model shows a command as running until the interrupt of its timer has served its end, but logs
+/// the planned end: seconds in between.
+const LATE_S: f64 = 3e-6;
+/// Points by which a share may be too large under any accounting for that reason, where no more than
+/// 5000 commands run in a second.
+const SHOWN_LATE: f64 = 100.0 * LATE_S * 5000.0;
 
 /// Compares LoGA's shares with the model's over a while: each must be within twice the bound that
 /// LoGA states, plus [`SHOWN_LATE`]; the bound must be below `points`.
@@ -167,6 +170,39 @@ fn sparse_samples_are_rare_with_one_active_client() -> Verdict {
     within("samples a second of one client again", samples, ..120)?;
     drop(one);
     stage.teardown()
+}
+
+/// With a dispatcher the engine is idle before each submission of a client that is alone, so that each
+/// end that the model shows late is charged.
+fn pauses_before_decisions_are_not_charged_to_a_client_that_is_alone() -> Verdict {
+    for kernel_us in [50, 100, 400] {
+        let stage = Stage::set(LAZY, "accounting=sparse enforce=1 dispatch=prio")?;
+        let one = Load::start(&format!(
+            "--kernel-us {kernel_us} --depth 4 --wait block --channels 1"
+        ))?;
+        stage.wait_until_measured(one.pid())?;
+        Truth::reset()?;
+        let stat = stage.stat_during(Duration::from_secs(40))?;
+        let truth = Truth::read()?;
+        let client = client_of(&stat, one.pid()).ok_or("no client")?;
+        let share = 100.0 * client.share.ok_or("no phases")?;
+        let stated = 100.0 * client.share_error.ok_or("no bound")?;
+        let real = 100.0 * truth.ran_share(one.pid());
+        let idle = 100.0 * truth.idle_ns as f64 / truth.window_ns.max(1) as f64;
+        println!(
+            "# kernels of {kernel_us} us: LoGA {share:.2} % +- {stated:.2}, model {real:.2} %, idle {idle:.2} %"
+        );
+        let late = LATE_S * real * 1e6 / f64::from(kernel_us);
+        let most = SURE * stated + late;
+        within(
+            "points off the model's",
+            share - real,
+            -SURE * stated..=most,
+        )?;
+        drop(one);
+        stage.teardown()?;
+    }
+    Ok(())
 }
 
 fn sparse_without_channels_takes_no_sample() -> Verdict {

@@ -13,7 +13,7 @@ pub(super) use programs::{keep_busy, open, prepare_file, prepare_through, ready,
 use super::{branch, dispatcher, model, Dispatcher, Program, USER};
 use crate::calls::Calls;
 use crate::ktap::{ensure, Verdict};
-use crate::limits::within;
+use crate::limits::{refuse, within};
 use crate::load::Load;
 use crate::stage::{client_of, Stage, FINE, LAZY};
 use crate::truth::Truth;
@@ -202,15 +202,13 @@ pub(super) fn check_gain(program: &str, got: (f64, f64), plain: (f64, f64)) -> V
         None => gain,
         Some(_) => gain.min(loss),
     };
-    ensure!(
-        taken <= 1.0,
+    if taken <= 1.0 {
+        return Ok(());
+    }
+    refuse(format!(
         "{program} got {:.1} % and the victim {:.1} %, the plain hog {:.1} and {:.1} %",
-        got.0,
-        got.1,
-        plain.0,
-        plain.1
-    );
-    Ok(())
+        got.0, got.1, plain.0, plain.1
+    ))
 }
 
 fn check_charge(figures: &Figures) -> Verdict {
