@@ -16,8 +16,9 @@ pub const LOGA: &str = "loga";
 /// The GPU model and driver stand-in.
 pub const MODEL: &str = "loga_model";
 
-/// TIMEOUT: a module in use is tried again this often; files of killed processes close soon after.
-const REMOVE_TRIES: u32 = 100;
+/// TIMEOUT: a module in use is tried again this often, for half a minute: on a debug kernel two thousand
+/// killed processes close their files that late.
+const REMOVE_TRIES: u32 = 1500;
 /// Pause between two tries.
 const REMOVE_PAUSE: Duration = Duration::from_millis(20);
 

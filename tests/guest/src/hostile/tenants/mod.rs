@@ -42,7 +42,7 @@ crate::ktap::tests![
     user_lowers_without_filling_the_table,
     three_hundred_cgroups_push_no_total_out: slow,
     listener_of_one_user_leaves_room_for_others,
-    snapshots_of_a_user_do_not_stall_others,
+    snapshots_of_a_user_do_not_stall_others: timed,
 ];
 
 /// The tests of `make test`: all but the last, which takes long.
