@@ -12,6 +12,7 @@
 //! | [`lengths`] | asked and measured lengths of kernels, and how far they are apart |
 //! | [`rm`] | the calls of that resource manager |
 //! | [`channel`] | GPFIFO, pushbuffer, semaphore and USERD of one channel |
+//! | [`residency`], [`distribution`] | when a process was on the engine, and how such times are distributed |
 //! | [`statistics`], [`report`] | what is noted and how it is printed |
 //! | [`instances`] | several processes, started together |
 //! | [`clock`], [`random`] | time and repeatable variation |
@@ -20,6 +21,7 @@
 pub mod backend;
 pub mod channel;
 pub mod clock;
+pub mod distribution;
 pub mod error;
 pub mod gpu;
 pub mod instances;
@@ -28,6 +30,7 @@ pub mod load;
 pub mod plan;
 pub mod random;
 pub mod report;
+pub mod residency;
 pub mod rm;
 pub mod standin;
 pub mod statistics;

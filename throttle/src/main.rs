@@ -53,22 +53,32 @@ fn work(plan: &Plan) -> Result<(), Error> {
 fn run_here(plan: &Plan, stop: &Stop) -> Result<Instance, Error> {
     // Pauses end when they should, not up to 50 us later; without it the load is only less exact.
     let _ = prctl::set_timerslack(1);
+    if plan.residency {
+        let mut device = gpu::open_resident(plan)?;
+        start(plan)?;
+        return gpu::resident::run(plan, device.as_mut(), &Monotonic, stop);
+    }
     let mut backend: Box<dyn Backend> = match plan.backend {
         BackendKind::Standin => Box::new(Standin::open(plan)?),
         BackendKind::Cuda => gpu::open_cuda(plan)?,
         BackendKind::Opencl => gpu::open_opencl(plan)?,
     };
-    if plan.instance.is_some() {
-        instances::wait_for_start()?;
-    } else {
-        instances::announce(plan);
-    }
+    start(plan)?;
     let outcome = load::run(plan, backend.as_mut(), &Monotonic, stop)?;
     Ok(Instance::of(
         &outcome,
         plan.instance.unwrap_or(0),
         backend.device(),
     ))
+}
+
+/// In one of several instances waits for the others, else says that the run begins.
+fn start(plan: &Plan) -> Result<(), Error> {
+    if plan.instance.is_some() {
+        return instances::wait_for_start();
+    }
+    instances::announce(plan);
+    Ok(())
 }
 
 fn print(report: &Report) -> Result<(), Error> {

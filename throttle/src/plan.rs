@@ -19,6 +19,11 @@ pub const INSTANCES_MAX: u32 = 256;
 pub const CHANNELS_MAX: u32 = 128;
 /// Most kernels of a frame.
 pub const FRAME_MAX: u32 = 100_000;
+/// Longest threshold of a gap, in us: a tenth of a second.
+pub const GAP_US_MAX: u64 = 100_000;
+/// Threshold of a gap if none is given, in us: many times what a read of the timer takes, and short
+/// against the time that another client is on the engine.
+pub const GAP_US_DEFAULT: u64 = 30;
 /// Variable with the number of the GPU to use.
 pub const GPU_VARIABLE: &str = "LOGA_GPU";
 /// Highest number of a GPU.
@@ -57,6 +62,19 @@ pub enum BackendKind {
     /// Any OpenCL library.
     Opencl,
 }
+
+/// Options that are about kernels of a chosen length.
+const KERNELS_ONLY: [&str; 9] = [
+    "kernel_us",
+    "sleep_us",
+    "cycle_us",
+    "kernels_per_frame",
+    "deadline_us",
+    "jitter",
+    "seed",
+    "count",
+    "depth",
+];
 
 /// Keeps a GPU busy with kernels of a chosen length and prints what it got.
 ///
@@ -120,6 +138,15 @@ pub struct Plan {
     /// Driver to use.
     #[arg(long, value_enum, default_value_t = BackendKind::Standin)]
     pub backend: BackendKind,
+    /// Measure when the process is on the engine, by a kernel that notes when it does not run, instead
+    /// of running kernels of a chosen length; with CUDA only.
+    #[arg(long, conflicts_with_all = KERNELS_ONLY)]
+    #[serde(default)]
+    pub residency: bool,
+    /// Note what keeps the kernel from running for longer than this, in microseconds [default: 30].
+    #[arg(long, value_name = "US", requires = "residency")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gap_us: Option<u64>,
     /// Print JSON instead of text.
     #[arg(long)]
     pub json: bool,
@@ -180,7 +207,18 @@ impl Plan {
                 "--engine copy: only the stand-in times its copies".to_owned(),
             ));
         }
+        if self.residency && self.backend != BackendKind::Cuda {
+            return Err(Error::Argument(
+                "--residency: needs --backend cuda, whose kernels can read a timer".to_owned(),
+            ));
+        }
+        range("--gap-us", self.gap_us(), 1, GAP_US_MAX)?;
         range("--gpu", self.gpu().into(), 0, GPU_MAX)
+    }
+
+    /// Threshold of a gap, in us.
+    pub fn gap_us(&self) -> u64 {
+        self.gap_us.unwrap_or(GAP_US_DEFAULT)
     }
 
     /// GPU to use.
@@ -188,8 +226,9 @@ impl Plan {
         self.gpu.unwrap_or(0)
     }
 
-    /// Takes the GPU that no argument names from [`GPU_VARIABLE`], whose value is `given`. CUDA and
-    /// OpenCL follow `CUDA_VISIBLE_DEVICES` themselves: their first device is the right one.
+    /// Completes what depends on other values, for the report. Takes the GPU that no argument names
+    /// from [`GPU_VARIABLE`], whose value is `given`. CUDA and OpenCL follow `CUDA_VISIBLE_DEVICES`
+    /// themselves: their first device is the right one.
     ///
     /// # Errors
     ///
@@ -205,6 +244,7 @@ impl Plan {
             })?);
         }
         self.gpu = Some(self.gpu());
+        self.gap_us = self.residency.then(|| self.gap_us());
         Ok(())
     }
 
@@ -301,6 +341,38 @@ mod tests {
         for wrong in ["", "x", "-1", "255"] {
             let said = settled("", Some(wrong)).expect_err(wrong);
             assert_eq!(said, format!("LOGA_GPU={wrong}: must be 0 to 254"));
+        }
+    }
+
+    #[test]
+    fn residency_is_of_cuda_and_takes_no_kernels() {
+        assert!(refusal("--residency").starts_with("--residency: needs --backend cuda"));
+        assert!(refusal("--residency --backend opencl").starts_with("--residency: needs"));
+        let cuda = "--residency --backend cuda --seconds 2 --wait block";
+        plan(cuda).check().expect("valid");
+        assert_eq!(plan(cuda).gap_us(), GAP_US_DEFAULT);
+        let given = |us| refusal(&format!("{cuda} --gap-us {us}"));
+        assert_eq!(given(0), "--gap-us 0: must be 1 to 100000");
+        assert_eq!(given(100_001), "--gap-us 100001: must be 1 to 100000");
+        for wrong in [
+            "--gap-us 5",
+            "--residency --count 5",
+            "--residency --depth 2",
+        ] {
+            let words = format!("throttle --backend cuda {wrong}");
+            let parsed = Plan::try_parse_from(words.split_whitespace());
+            assert!(parsed.is_err(), "{wrong}");
+        }
+        for option in KERNELS_ONLY {
+            let option = option.replace('_', "-");
+            let frames = match option.as_str() {
+                "deadline-us" => "--kernels-per-frame 1",
+                _ => "",
+            };
+            let words = format!("throttle {cuda} {frames} --{option} 5");
+            let parsed = Plan::try_parse_from(words.split_whitespace());
+            let kind = parsed.expect_err(&option).kind();
+            assert_eq!(kind, clap::error::ErrorKind::ArgumentConflict, "{option}");
         }
     }
 

@@ -5,6 +5,7 @@
 use crate::lengths::DeviceReport;
 use crate::load::Outcome;
 use crate::plan::Plan;
+use crate::residency::Residency;
 use crate::statistics::{Summary, Total};
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
@@ -15,7 +16,7 @@ use std::fmt::Write;
 pub const VERSION: u32 = 1;
 
 /// One process.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Instance {
     /// Its number, from 0.
     pub instance: u32,
@@ -31,6 +32,9 @@ pub struct Instance {
     /// What the device's own events say; only with CUDA and OpenCL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<DeviceReport>,
+    /// When it was on the engine; with `--residency`, which runs no kernels to count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub residency: Option<Residency>,
 }
 
 impl Instance {
@@ -43,6 +47,7 @@ impl Instance {
             end_ns: outcome.end_ns,
             summary: outcome.times.summary(),
             device,
+            residency: None,
         }
     }
 }
@@ -74,6 +79,9 @@ impl Report {
 
     /// The report as a person reads it.
     pub fn text(&self) -> String {
+        if self.plan.residency {
+            return self.residency();
+        }
         let mut rows = table(&[
             "pid",
             "kernels",
@@ -119,6 +127,49 @@ impl Report {
             }
         }
         text
+    }
+
+    /// The table of when processes were on the engine, two lines each.
+    fn residency(&self) -> String {
+        let mut rows = table(&[
+            "pid",
+            "time",
+            "sum us",
+            "count",
+            "min us",
+            "p5 us",
+            "median us",
+            "p95 us",
+            "max us",
+            "mean us",
+            "noted",
+            "dropped",
+        ]);
+        let all = self.instances.iter();
+        for (pid, one) in all.filter_map(|one| Some((one.pid, one.residency.as_ref()?))) {
+            let noted = format!("{} of {}", one.noted, one.multiprocessors);
+            let both = [
+                ("on", one.on_engine_us, &one.pieces),
+                ("off", one.gap_us, &one.gaps),
+            ];
+            for (time, sum_us, times) in both {
+                rows.add_row([
+                    pid.to_string(),
+                    time.to_owned(),
+                    format!("{sum_us:.0}"),
+                    times.count.to_string(),
+                    format!("{:.1}", times.min_us),
+                    format!("{:.1}", times.p5_us),
+                    format!("{:.1}", times.median_us),
+                    format!("{:.1}", times.p95_us),
+                    format!("{:.1}", times.max_us),
+                    format!("{:.1}", times.mean_us),
+                    noted.clone(),
+                    one.dropped.to_string(),
+                ]);
+            }
+        }
+        format!("{}\n", rows.trim_fmt())
     }
 
     /// Adds a table of the frames, if there are any.
@@ -170,6 +221,7 @@ fn table(titles: &[&str]) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::distribution::Distribution;
     use crate::statistics::Frames;
     use clap::Parser;
 
@@ -184,7 +236,7 @@ mod tests {
                 turnaround_mean_us: 12.5,
                 ..Summary::default()
             },
-            device: None,
+            ..Instance::default()
         };
         let plan = Plan::parse_from(["throttle", "--count", "10"]);
         Report::new(&plan, (0..count).map(instance).collect())
@@ -224,6 +276,31 @@ mod tests {
         assert_eq!((last[0], last[1], last[7]), ("101", "7", "3"));
         let json = serde_json::to_string(&report).expect("json");
         assert_eq!(json.matches("\"frames\":{").count(), 1);
+    }
+
+    #[test]
+    fn residency_has_a_table_of_its_own() {
+        let mut report = report(2);
+        report.plan.residency = true;
+        report.instances[1].residency = Some(Residency {
+            multiprocessors: 132,
+            noted: 131,
+            gap_us: 6000.0,
+            dropped: 3,
+            gaps: Distribution::of(&[1_000_000, 2_000_000, 3_000_000]),
+            ..Residency::default()
+        });
+        let text = report.text();
+        assert_eq!(text.lines().count(), 3);
+        let last = text.lines().last().expect("a line");
+        let last: Vec<&str> = last.split_whitespace().collect();
+        assert_eq!(last[..4], ["101", "off", "6000", "3"]);
+        assert_eq!(last[6], "2000.0");
+        assert_eq!(last[10..], ["131", "of", "132", "3"]);
+        let json = serde_json::to_string(&report).expect("json");
+        assert_eq!(json.matches("\"residency\":{").count(), 1);
+        let back: Report = serde_json::from_str(&json).expect("parse");
+        assert_eq!(back, report);
     }
 
     #[test]

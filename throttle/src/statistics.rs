@@ -221,7 +221,7 @@ impl Total {
 }
 
 /// The value of nearest rank `percent` of sorted values, 0 for none.
-fn percentile(sorted: &[u64], percent: usize) -> u64 {
+pub(crate) fn percentile(sorted: &[u64], percent: usize) -> u64 {
     let rank = sorted.len().saturating_mul(percent).div_ceil(100);
     sorted
         .get(rank.saturating_sub(1))
@@ -230,7 +230,7 @@ fn percentile(sorted: &[u64], percent: usize) -> u64 {
 }
 
 /// Nanoseconds as microseconds.
-fn us(ns: u64) -> f64 {
+pub(crate) fn us(ns: u64) -> f64 {
     ns as f64 / 1000.0
 }
 

@@ -5,6 +5,8 @@
 #![cfg(not(target_feature = "crt-static"))]
 
 mod common;
+#[path = "cuda/residency.rs"]
+mod residency;
 
 use common::{run, Ended};
 use fake_cuda::{CYCLES_PER_US, FIXED_NS, NAME, ROUNDS_PER_US};

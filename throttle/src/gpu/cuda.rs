@@ -22,7 +22,8 @@ const HEADERS: [(&str, &str); 4] = [
     ("7.8", "sm_90"),
 ];
 
-const BODY: &str = include_str!("spin.ptx");
+/// The kernels that spin, and the one that finds the timer's step.
+pub(super) const BODY: &str = include_str!("spin.ptx");
 
 /// Reads of %globaltimer that find its smallest step: some milliseconds.
 const STEP_READS: u64 = 200_000;
@@ -58,16 +59,11 @@ pub(super) struct Pair {
 impl Cuda {
     /// Opens the device and decides what its kernels spin on.
     pub(super) fn open(plan: &Plan) -> Result<Self, Error> {
-        if std::env::var_os("CUDA_DEVICE_ORDER").is_none() {
-            // Numbers devices as the driver's nodes are; by default CUDA puts the fastest first.
-            std::env::set_var("CUDA_DEVICE_ORDER", "PCI_BUS_ID");
-        }
-        let context = Context::open(plan.gpu(), plan.wait == Wait::Block)?;
-        let module = compile(&context)?;
+        let context = open_context(plan)?;
+        let module = compile(&context, BODY)?;
         let by_timer = context.function(&module, c"spin_timer")?;
         let by_clock = context.function(&module, c"spin_clock")?;
         let by_loop = context.function(&module, c"spin_loop")?;
-        let step = context.function(&module, c"timer_step")?;
         let word = context.word()?;
         let mut cuda = Cuda {
             context,
@@ -81,18 +77,15 @@ impl Cuda {
         if cuda.context.preempts {
             // A timer counts the time of other clients in the middle of a kernel as the kernel's.
             cuda.timer = Timer::Loop;
-        } else if !cuda.timer_is_good(step, plan.kernel_us.saturating_mul(1000))? {
+        } else if !cuda.timer_is_good(&module, plan.kernel_us.saturating_mul(1000))? {
             cuda.timer = Timer::Clock64;
         }
         Ok(cuda)
     }
 
     /// Whether %globaltimer is fine enough for the kernel and counts nanoseconds.
-    fn timer_is_good(&mut self, step: Function, kernel_ns: u64) -> Result<bool, Error> {
-        let pair = self.launch_one(step, STEP_READS)?;
-        self.wait(&pair)?;
-        self.free.push(pair);
-        let step_ns = self.context.read(self.word)?;
+    fn timer_is_good(&mut self, module: &Module, kernel_ns: u64) -> Result<bool, Error> {
+        let step_ns = timer_step_ns(&self.context, module)?;
         if step_ns > STEP_NS_MAX.min(kernel_ns / STEPS_PER_KERNEL) {
             return Ok(false);
         }
@@ -115,11 +108,30 @@ impl Cuda {
     }
 }
 
-/// The module under the first header that the driver takes.
-fn compile(context: &Context) -> Result<Module, Error> {
+/// A context on the device of the plan.
+pub(super) fn open_context(plan: &Plan) -> Result<Context, Error> {
+    if std::env::var_os("CUDA_DEVICE_ORDER").is_none() {
+        // Numbers devices as the driver's nodes are; by default CUDA puts the fastest first.
+        std::env::set_var("CUDA_DEVICE_ORDER", "PCI_BUS_ID");
+    }
+    Context::open(plan.gpu(), plan.wait == Wait::Block)
+}
+
+/// The smallest step of %globaltimer, by a kernel of [`BODY`]; all ones if it does not move.
+pub(super) fn timer_step_ns(context: &Context, module: &Module) -> Result<u64, Error> {
+    let step = context.function(module, c"timer_step")?;
+    let (word, end) = (context.word()?, context.event()?);
+    context.launch(step, STEP_READS, word)?;
+    context.record(end)?;
+    context.wait(end)?;
+    context.read(word)
+}
+
+/// The module of a text under the first header that the driver takes.
+pub(super) fn compile(context: &Context, body: &str) -> Result<Module, Error> {
     let mut refusal = None;
     for (version, target) in HEADERS {
-        let text = format!(".version {version}\n.target {target}\n.address_size 64\n{BODY}");
+        let text = format!(".version {version}\n.target {target}\n.address_size 64\n{body}");
         // PANIC: the text is a constant without a zero byte.
         let text = CString::new(text).expect("no zero byte");
         match context.compile(&text) {

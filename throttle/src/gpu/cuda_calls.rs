@@ -20,12 +20,15 @@ const CONTEXT_FLAGS: [c_uint; 2] = [1, 4];
 /// CU_EVENT_DEFAULT, CU_EVENT_BLOCKING_SYNC.
 const EVENT_FLAGS: [c_uint; 2] = [0, 1];
 const STREAM_NON_BLOCKING: c_uint = 1;
+/// CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT.
+const MULTIPROCESSOR_COUNT: c_int = 16;
 /// CU_DEVICE_ATTRIBUTE_COMPUTE_PREEMPTION_SUPPORTED.
 const COMPUTE_PREEMPTION_SUPPORTED: c_int = 90;
 const JIT_ERROR_LOG_BUFFER: c_int = 5;
 const JIT_ERROR_LOG_BUFFER_SIZE_BYTES: c_int = 6;
 const LOG_BYTES: usize = 4096;
 const NAME_BYTES: usize = 256;
+const WORD_BYTES: usize = size_of::<u64>();
 
 /// What the library calls CUcontext, CUmodule, CUfunction, CUstream, CUevent.
 type Handle = *mut c_void;
@@ -70,6 +73,16 @@ pub(super) struct Event(Handle);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Word(u64);
 
+/// Memory on the device that holds a number of 64-bit words.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Words {
+    address: u64,
+    count: usize,
+}
+
+/// Most arguments of a function.
+const ARGUMENTS_MAX: usize = 5;
+
 /// The library and a context on one device, current on this thread, with one stream.
 #[derive(Debug)]
 pub(super) struct Context {
@@ -77,6 +90,7 @@ pub(super) struct Context {
     context: Handle,
     stream: Handle,
     blocking: bool,
+    device: c_int,
     /// Name of the device.
     pub(super) name: String,
     /// CUDA version of the driver, 1000 * major + 10 * minor.
@@ -131,6 +145,7 @@ impl Context {
             context,
             stream: null_mut(),
             blocking,
+            device: ordinal,
             name,
             version,
             preempts,
@@ -187,20 +202,56 @@ impl Context {
         Ok(Function(function))
     }
 
+    /// Multiprocessors of the device, at least one.
+    pub(super) fn multiprocessors(&self) -> Result<u32, Error> {
+        let mut count = 0;
+        // SAFETY: stores one int; the device is one that the library named.
+        let code = unsafe {
+            (self.calls.cuDeviceGetAttribute)(&mut count, MULTIPROCESSOR_COUNT, self.device)
+        };
+        self.check("cuDeviceGetAttribute", code)?;
+        let some = u32::try_from(count).ok().filter(|count| *count > 0);
+        some.ok_or_else(|| Error::Gpu {
+            call: "cuDeviceGetAttribute",
+            reason: format!("the device says that it has {count} multiprocessors"),
+        })
+    }
+
     /// Starts one thread of a function that takes a number, and a word that it may write to.
-    pub(super) fn launch(
+    pub(super) fn launch(&self, function: Function, units: u64, word: Word) -> Result<(), Error> {
+        self.launch_blocks(function, 1, &[units, word.0])
+    }
+
+    /// Starts a thread in each of several blocks of a function that takes these numbers, and behind
+    /// them words that it may write to.
+    pub(super) fn launch_on(
         &self,
         function: Function,
-        mut units: u64,
-        mut word: Word,
+        blocks: u32,
+        numbers: [u64; ARGUMENTS_MAX - 1],
+        words: Words,
     ) -> Result<(), Error> {
-        let mut arguments: [*mut c_void; 2] = [(&raw mut units).cast(), (&raw mut word.0).cast()];
-        // SAFETY: the arguments are 64-bit as the PTX declares them; the library copies as many as
-        // the function has before it returns.
+        let [a, b, c, d] = numbers;
+        self.launch_blocks(function, blocks, &[a, b, c, d, words.address])
+    }
+
+    /// The function has at most as many arguments as there are here.
+    fn launch_blocks(
+        &self,
+        function: Function,
+        blocks: u32,
+        arguments: &[u64],
+    ) -> Result<(), Error> {
+        let mut places = [null_mut(); ARGUMENTS_MAX];
+        for (place, argument) in places.iter_mut().zip(arguments) {
+            *place = (&raw const *argument).cast_mut().cast();
+        }
+        // SAFETY: the arguments are 64-bit as the PTX declares them; the library only reads them, and
+        // copies as many as the function has before it returns.
         let code = unsafe {
             (self.calls.cuLaunchKernel)(
                 function.0,
-                1,
+                blocks,
                 1,
                 1,
                 1,
@@ -208,7 +259,7 @@ impl Context {
                 1,
                 0,
                 self.stream,
-                arguments.as_mut_ptr(),
+                places.as_mut_ptr(),
                 null_mut(),
             )
         };
@@ -260,20 +311,38 @@ impl Context {
 
     /// A new word on the device; it stays until the context ends.
     pub(super) fn word(&self) -> Result<Word, Error> {
+        Ok(Word(self.words(1)?.address))
+    }
+
+    /// New words on the device; they stay until the context ends.
+    pub(super) fn words(&self, count: usize) -> Result<Words, Error> {
         let mut address = 0;
         // SAFETY: stores one address; a context is current.
-        let code = unsafe { (self.calls.cuMemAlloc_v2)(&mut address, 8) };
+        let code =
+            unsafe { (self.calls.cuMemAlloc_v2)(&mut address, count.saturating_mul(WORD_BYTES)) };
         self.check("cuMemAlloc", code)?;
-        Ok(Word(address))
+        Ok(Words { address, count })
     }
 
     /// Reads a word. The kernel that writes it must have ended.
     pub(super) fn read(&self, word: Word) -> Result<u64, Error> {
-        let mut value = 0u64;
-        // SAFETY: both sides are 8 bytes long.
-        let code = unsafe { (self.calls.cuMemcpyDtoH_v2)((&raw mut value).cast(), word.0, 8) };
+        let words = Words {
+            address: word.0,
+            count: 1,
+        };
+        Ok(self.read_all(words)?.first().copied().unwrap_or_default())
+    }
+
+    /// Reads words. The kernel that writes them must have ended.
+    pub(super) fn read_all(&self, words: Words) -> Result<Vec<u64>, Error> {
+        let mut values = vec![0u64; words.count];
+        let bytes = size_of_val(values.as_slice());
+        // SAFETY: both sides have this many bytes.
+        let code = unsafe {
+            (self.calls.cuMemcpyDtoH_v2)(values.as_mut_ptr().cast(), words.address, bytes)
+        };
         self.check("cuMemcpyDtoH", code)?;
-        Ok(value)
+        Ok(values)
     }
 }
 

@@ -5,8 +5,10 @@
 //! | file | contents |
 //! |---|---|
 //! | `queue` | the load loop's [`Backend`] over any device that runs and times kernels |
+//! | `resident` | rounds of a kernel that notes when it is not on the engine |
 //! | `calibrate` | how many units of its timer a device spins in a microsecond |
 //! | `cuda`, `cuda_calls`, `spin.ptx` | CUDA's driver library; the driver compiles the PTX |
+//! | `cuda_residency`, `residency.ptx` | the kernel that notes, on the same library |
 //! | `opencl`, `opencl_calls`, `spin.cl` | OpenCL |
 //! | `library` | loading a library and finding its calls |
 //!
@@ -22,6 +24,8 @@ mod cuda;
 #[cfg(not(target_feature = "crt-static"))]
 mod cuda_calls;
 #[cfg(not(target_feature = "crt-static"))]
+mod cuda_residency;
+#[cfg(not(target_feature = "crt-static"))]
 mod library;
 #[cfg(not(target_feature = "crt-static"))]
 mod opencl;
@@ -30,6 +34,7 @@ mod opencl_calls;
 
 pub mod calibrate;
 pub mod queue;
+pub mod resident;
 
 /// Version and backends of this build.
 #[cfg(not(target_feature = "crt-static"))]
@@ -55,6 +60,18 @@ pub fn open_cuda(plan: &Plan) -> Result<Box<dyn Backend>, Error> {
     Ok(Box::new(queue::Queue::new(cuda::Cuda::open(plan)?, plan)?))
 }
 
+/// Opens the device `plan.gpu` of CUDA for a kernel that notes when it is not on the engine.
+///
+/// # Errors
+///
+/// As [`open_cuda`], or [`Error::Argument`] if the device's timer is too coarse for the plan.
+#[cfg(not(target_feature = "crt-static"))]
+pub fn open_resident(plan: &Plan) -> Result<Box<dyn resident::Resident>, Error> {
+    let device = cuda_residency::CudaResident::open(plan)?;
+    resident::check_timer(plan, &device)?;
+    Ok(Box::new(device))
+}
+
 /// Opens the device `plan.gpu` of OpenCL and calibrates it.
 ///
 /// # Errors
@@ -75,6 +92,16 @@ pub fn open_opencl(plan: &Plan) -> Result<Box<dyn Backend>, Error> {
 /// Always [`Error::Library`].
 #[cfg(target_feature = "crt-static")]
 pub fn open_cuda(_: &Plan) -> Result<Box<dyn Backend>, Error> {
+    Err(linked_statically("libcuda.so.1"))
+}
+
+/// Says why there is no CUDA in this build.
+///
+/// # Errors
+///
+/// Always [`Error::Library`].
+#[cfg(target_feature = "crt-static")]
+pub fn open_resident(_: &Plan) -> Result<Box<dyn resident::Resident>, Error> {
     Err(linked_statically("libcuda.so.1"))
 }
 

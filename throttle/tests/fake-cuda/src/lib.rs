@@ -18,11 +18,21 @@
 //! | `FAKE_CUDA_STRETCH=PERCENT` | kernels that wait for another one take longer by this |
 //! | `FAKE_CUDA_TARGET=sm_NN` | the only `.target` that compiles |
 //! | `FAKE_CUDA_PREEMPTS=1` | the device says that it switches between clients within a kernel |
+//! | `FAKE_CUDA_SLICE_US=N`, `FAKE_CUDA_SWITCH_US=N` | beside the residency kernel there is a second process: each is on the engine for a slice, then off it for a slice and two switches |
+//! | `FAKE_CUDA_PHASE_US=N` | how far the first slice is over when the first round begins |
+//! | `FAKE_CUDA_JITTER_US=N` | switches come up to this much earlier or later, the same in every run |
 
-use std::collections::BTreeMap;
+mod kernels;
+mod slices;
+mod state;
+
+pub use kernels::MULTIPROCESSORS;
+
+use kernels::FUNCTIONS;
+use state::{setting, State};
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 use std::sync::{Mutex, MutexGuard};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Length of a kernel that does not spin, in ns.
 pub const FIXED_NS: u64 = 3000;
@@ -45,47 +55,19 @@ const INVALID_HANDLE: c_int = 400;
 const NOT_FOUND: c_int = 500;
 const NOT_READY: c_int = 600;
 
+/// CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT.
+const MULTIPROCESSOR_COUNT: c_int = 16;
 /// CU_DEVICE_ATTRIBUTE_COMPUTE_PREEMPTION_SUPPORTED.
 const PREEMPTS: c_int = 90;
 
 const CONTEXT: usize = 0x10;
 const MODULE: usize = 0x20;
 const STREAM: usize = 0x30;
-const FUNCTIONS: [(usize, &str); 4] = [
-    (0x41, "spin_timer"),
-    (0x42, "spin_clock"),
-    (0x43, "timer_step"),
-    (0x44, "spin_loop"),
-];
-const WORD: u64 = 0x5000;
+/// Address of the first memory, and how far apart they are at least.
+const MEMORY: u64 = 0x5000;
 const EVENTS: usize = 0x1000;
 
 type Handle = *mut c_void;
-
-#[derive(Default)]
-struct State {
-    initialized: bool,
-    context: bool,
-    stream: bool,
-    ptx: String,
-    /// When the device ends everything launched so far, in ns of its clock.
-    free_ns: u64,
-    word: u64,
-    /// Events by handle: when they happen, if they are recorded.
-    events: BTreeMap<usize, Option<u64>>,
-}
-
-impl State {
-    /// Queues a kernel that spins for this long.
-    fn run(&mut self, spin_ns: u64) -> c_int {
-        let mut length_ns = FIXED_NS + spin_ns;
-        if self.free_ns > now_ns() {
-            length_ns += length_ns * setting("FAKE_CUDA_STRETCH", 0) / 100;
-        }
-        self.free_ns = self.free_ns.max(now_ns()) + length_ns;
-        0
-    }
-}
 
 static STATE: Mutex<Option<State>> = Mutex::new(None);
 
@@ -120,22 +102,6 @@ fn in_context(name: &str, act: impl FnOnce(&mut State) -> c_int) -> c_int {
             INVALID_CONTEXT
         }
     })
-}
-
-fn setting<T: std::str::FromStr>(name: &str, default: T) -> T {
-    let value = std::env::var(name).ok();
-    value.and_then(|text| text.parse().ok()).unwrap_or(default)
-}
-
-/// The device's clock.
-fn now_ns() -> u64 {
-    static START: Mutex<Option<Instant>> = Mutex::new(None);
-    let mut start = START
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner());
-    let start = *start.get_or_insert_with(Instant::now);
-    // CAST: centuries fit.
-    start.elapsed().as_nanos() as u64
 }
 
 /// Stores a value where the caller wants it.
@@ -216,6 +182,8 @@ export! {
 
     fn cuDeviceGetAttribute(value: *mut c_int, attribute: c_int, _device: c_int) {
         call("cuDeviceGetAttribute", |_| match attribute {
+            // SAFETY: the caller's pointer.
+            MULTIPROCESSOR_COUNT => unsafe { store(value, MULTIPROCESSORS as c_int) },
             // SAFETY: the caller's pointer.
             PREEMPTS => unsafe { store(value, setting("FAKE_CUDA_PREEMPTS", 0)) },
             _ => INVALID_VALUE,
@@ -306,35 +274,14 @@ export! {
         _extra: *mut *mut c_void,
     ) {
         in_context("cuLaunchKernel", |state| {
-            if [grid_x, grid_y, grid_z, block_x, block_y, block_z] != [1; 6] {
+            if [grid_y, grid_z, block_x, block_y, block_z] != [1; 5] {
                 return INVALID_VALUE;
             }
             if stream as usize != STREAM {
                 return INVALID_HANDLE;
             }
-            // SAFETY: every kernel here has a 64-bit number as its first argument.
-            let units = unsafe { (*arguments).cast::<u64>().read() };
-            let spin_ns = match FUNCTIONS.iter().find(|(handle, _)| *handle == function as usize) {
-                // CAST: some seconds fit.
-                Some((_, "spin_timer")) => {
-                    (units as f64 / setting("FAKE_CUDA_TIMER", 1.0)) as u64
-                }
-                Some((_, "spin_clock")) => units * 1000 / CYCLES_PER_US,
-                Some((_, name)) => {
-                    // SAFETY: these kernels have an address as their second argument.
-                    let address = unsafe { (*arguments.add(1)).cast::<u64>().read() };
-                    if address != WORD {
-                        return INVALID_VALUE;
-                    }
-                    if *name == "spin_loop" {
-                        return state.run(units * 1000 / ROUNDS_PER_US);
-                    }
-                    state.word = setting("FAKE_CUDA_STEP_NS", 32);
-                    units
-                }
-                None => return INVALID_HANDLE,
-            };
-            state.run(spin_ns)
+            // SAFETY: the caller's arguments, as many as the kernel has.
+            unsafe { kernels::launch(state, function as usize, grid_x, arguments) }
         })
     }
 
@@ -357,7 +304,7 @@ export! {
 
     fn cuEventRecord(event: Handle, stream: Handle) {
         in_context("cuEventRecord", |state| {
-            let happens_ns = state.free_ns.max(now_ns());
+            let happens_ns = state.free_ns.max(state.now_ns());
             match state.events.get_mut(&(event as usize)) {
                 Some(happens) if stream as usize == STREAM => {
                     *happens = Some(happens_ns);
@@ -370,7 +317,7 @@ export! {
 
     fn cuEventQuery(event: Handle) {
         in_context("cuEventQuery", |state| match state.events.get(&(event as usize)) {
-            Some(Some(happens_ns)) if *happens_ns > now_ns() => NOT_READY,
+            Some(Some(happens_ns)) if *happens_ns > state.now_ns() => NOT_READY,
             Some(_) => 0,
             None => INVALID_HANDLE,
         })
@@ -381,7 +328,7 @@ export! {
             let Some(happens) = state.events.get(&(event as usize)) else {
                 return INVALID_HANDLE;
             };
-            let left_ns = happens.unwrap_or(0).saturating_sub(now_ns());
+            let left_ns = happens.unwrap_or(0).saturating_sub(state.now_ns());
             std::thread::sleep(Duration::from_nanos(left_ns));
             0
         })
@@ -391,7 +338,7 @@ export! {
         in_context("cuEventElapsedTime", |state| {
             let happens = |event: Handle| state.events.get(&(event as usize)).copied().flatten();
             match (happens(from), happens(to)) {
-                (Some(_), Some(to_ns)) if to_ns > now_ns() => NOT_READY,
+                (Some(_), Some(to_ns)) if to_ns > state.now_ns() => NOT_READY,
                 (Some(from_ns), Some(to_ns)) => {
                     // The real one has a resolution of about half a microsecond.
                     let half_us = to_ns.saturating_sub(from_ns) / 500;
@@ -403,18 +350,31 @@ export! {
         })
     }
 
-    fn cuMemAlloc_v2(address: *mut u64, _size: usize) {
-        // SAFETY: the caller's pointer.
-        in_context("cuMemAlloc_v2", |_| unsafe { store(address, WORD) })
+    fn cuMemAlloc_v2(address: *mut u64, size: usize) {
+        in_context("cuMemAlloc_v2", |state| {
+            if size == 0 || size % 8 != 0 {
+                return INVALID_VALUE;
+            }
+            let last = state.memory.last_key_value();
+            // CAST: a usize has 64 bits.
+            let next = last.map_or(MEMORY, |(at, words)| at + MEMORY + 8 * words.len() as u64);
+            state.memory.insert(next, vec![0; size / 8]);
+            // SAFETY: the caller's pointer.
+            unsafe { store(address, next) }
+        })
     }
 
     fn cuMemcpyDtoH_v2(to: *mut c_void, address: u64, size: usize) {
         in_context("cuMemcpyDtoH_v2", |state| {
-            if address != WORD || size != 8 {
+            let Some(words) = state.memory.get(&address) else {
+                return INVALID_VALUE;
+            };
+            if to.is_null() || size != 8 * words.len() {
                 return INVALID_VALUE;
             }
-            // SAFETY: the caller's memory, 8 bytes long.
-            unsafe { store(to.cast::<u64>(), state.word) }
+            // SAFETY: the caller's memory has this many bytes, as many as the words.
+            unsafe { std::ptr::copy_nonoverlapping(words.as_ptr(), to.cast(), words.len()) };
+            0
         })
     }
 
