@@ -4,6 +4,7 @@
 
 use crate::error::Error;
 use crate::lengths::DeviceReport;
+use crate::log::Log;
 
 /// One way to run kernels.
 ///
@@ -41,6 +42,15 @@ pub trait Backend {
     ///
     /// [`Error::Call`] if the driver's file cannot be waited on, [`Error::Gpu`] if a library refuses.
     fn wait(&mut self, limit_ms: u16) -> Result<(), Error>;
+
+    /// The log of the kernels so far, if the plan asks for one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Gpu`] if a library does not say when the last kernels ran.
+    fn log(&mut self) -> Result<Option<&Log>, Error> {
+        Ok(None)
+    }
 
     /// What the device said about itself and about the kernels so far, if it has a say.
     fn device(&self) -> Option<DeviceReport> {

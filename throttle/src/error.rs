@@ -15,6 +15,13 @@ pub enum Error {
         /// What the kernel said.
         source: io::Error,
     },
+    /// A file cannot be written.
+    File {
+        /// Path of the file.
+        path: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
     /// A system call on the driver failed.
     Call {
         /// Name of the call.
@@ -77,7 +84,7 @@ impl Error {
             Error::Argument(_) => 2,
             Error::Node { .. } => 3,
             Error::Refused { .. } | Error::Gpu { .. } => 4,
-            Error::Call { .. } => 5,
+            Error::Call { .. } | Error::File { .. } => 5,
             Error::Hung { .. } => 6,
             Error::Library { .. } => 7,
             Error::NoDevice { .. } => 8,
@@ -92,6 +99,7 @@ impl fmt::Display for Error {
             Error::Node { path, source } => {
                 write!(f, "cannot open {path}: {source}; is a driver loaded?")
             }
+            Error::File { path, source } => write!(f, "cannot write {path}: {source}"),
             Error::Call { call, source } => write!(f, "{call} failed: {source}"),
             Error::Refused { call, status } => write!(
                 f,

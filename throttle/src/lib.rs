@@ -12,7 +12,8 @@
 //! | [`lengths`] | asked and measured lengths of kernels, and how far they are apart |
 //! | [`rm`] | the calls of that resource manager |
 //! | [`channel`] | GPFIFO, pushbuffer, semaphore and USERD of one channel |
-//! | [`residency`], [`distribution`] | when a process was on the engine, and how such times are distributed |
+//! | [`residency`], [`distribution`] | times on the engine and off it, and how they are distributed |
+//! | [`log`] | the kernels of a run, a line each |
 //! | [`statistics`], [`report`] | what is noted and how it is printed |
 //! | [`instances`] | several processes, started together |
 //! | [`clock`], [`random`] | time and repeatable variation |
@@ -27,6 +28,7 @@ pub mod gpu;
 pub mod instances;
 pub mod lengths;
 pub mod load;
+pub mod log;
 pub mod plan;
 pub mod random;
 pub mod report;

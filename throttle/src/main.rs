@@ -11,6 +11,7 @@ use throttle::backend::Backend;
 use throttle::clock::Monotonic;
 use throttle::error::Error;
 use throttle::load::Stop;
+use throttle::log::LogFile;
 use throttle::plan::{BackendKind, Plan, GPU_VARIABLE};
 use throttle::report::{Instance, Report};
 use throttle::standin::Standin;
@@ -58,6 +59,9 @@ fn run_here(plan: &Plan, stop: &Stop) -> Result<Instance, Error> {
         start(plan)?;
         return gpu::resident::run(plan, device.as_mut(), &Monotonic, stop);
     }
+    let path = plan.log.as_deref();
+    let log = path.map(|path| LogFile::create(path, plan.instance));
+    let log = log.transpose()?;
     let mut backend: Box<dyn Backend> = match plan.backend {
         BackendKind::Standin => Box::new(Standin::open(plan)?),
         BackendKind::Cuda => gpu::open_cuda(plan)?,
@@ -65,6 +69,9 @@ fn run_here(plan: &Plan, stop: &Stop) -> Result<Instance, Error> {
     };
     start(plan)?;
     let outcome = load::run(plan, backend.as_mut(), &Monotonic, stop)?;
+    if let (Some(file), Some(kernels)) = (log, backend.log()?) {
+        file.finish(kernels)?;
+    }
     Ok(Instance::of(
         &outcome,
         plan.instance.unwrap_or(0),

@@ -64,7 +64,7 @@ pub enum BackendKind {
 }
 
 /// Options that are about kernels of a chosen length.
-const KERNELS_ONLY: [&str; 9] = [
+const KERNELS_ONLY: [&str; 10] = [
     "kernel_us",
     "sleep_us",
     "cycle_us",
@@ -74,13 +74,14 @@ const KERNELS_ONLY: [&str; 9] = [
     "seed",
     "count",
     "depth",
+    "log",
 ];
 
 /// Keeps a GPU busy with kernels of a chosen length and prints what it got.
 ///
 /// Ends after --seconds or --count, or on SIGINT or SIGTERM, and prints in all cases. Exit codes:
-/// 0 done, 2 bad argument, 3 device node missing, 4 refused by the driver, 5 failed system call,
-/// 6 a command did not complete, 7 no GPU library, 8 the library has no such GPU.
+/// 0 done, 2 bad argument, 3 device node missing, 4 refused by the driver, 5 failed system call or
+/// file, 6 a command did not complete, 7 no GPU library, 8 the library has no such GPU.
 ///
 /// With CUDA and OpenCL every kernel is timed by the device's own events, and the report says how
 /// far the kernels were from the length asked for.
@@ -147,6 +148,11 @@ pub struct Plan {
     #[arg(long, value_name = "US", requires = "residency")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gap_us: Option<u64>,
+    /// Write a line of JSON for each kernel to this file, with --instances to FILE.N; with CUDA and
+    /// OpenCL only.
+    #[arg(long, value_name = "FILE")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<String>,
     /// Print JSON instead of text.
     #[arg(long)]
     pub json: bool,
@@ -213,6 +219,12 @@ impl Plan {
             ));
         }
         range("--gap-us", self.gap_us(), 1, GAP_US_MAX)?;
+        if self.log.is_some() && self.backend == BackendKind::Standin {
+            return Err(Error::Argument(
+                "--log: needs --backend cuda or opencl, whose devices say when a kernel ran"
+                    .to_owned(),
+            ));
+        }
         range("--gpu", self.gpu().into(), 0, GPU_MAX)
     }
 
@@ -373,6 +385,15 @@ mod tests {
             let parsed = Plan::try_parse_from(words.split_whitespace());
             let kind = parsed.expect_err(&option).kind();
             assert_eq!(kind, clap::error::ErrorKind::ArgumentConflict, "{option}");
+        }
+    }
+
+    #[test]
+    fn log_of_the_standin_is_refused() {
+        assert!(refusal("--log x").starts_with("--log: needs --backend cuda or opencl"));
+        for backend in ["cuda", "opencl"] {
+            let words = format!("--log x --backend {backend} --depth 4 --instances 2");
+            plan(&words).check().expect("valid");
         }
     }
 

@@ -5,6 +5,8 @@
 #![cfg(not(target_feature = "crt-static"))]
 
 mod common;
+#[path = "cuda/log.rs"]
+mod log;
 #[path = "cuda/residency.rs"]
 mod residency;
 

@@ -14,9 +14,13 @@ use common::{run, Ended};
 use std::io::Write;
 use std::process::Command;
 use throttle::lengths::Timer;
+use throttle::log::Kernel;
 
 /// Set by `make test`: the device must be there.
 const REQUIRED: &str = "LOGA_NEED_OPENCL";
+
+/// How far the clocks of host and device may be apart, if other work comes between all calls.
+const APART_NS: u64 = 50_000_000;
 
 /// Whether PoCL is installed, so that there must be a device.
 fn pocl_is_installed() -> bool {
@@ -113,6 +117,37 @@ fn kernels_complete_in_order_at_any_depth() {
             "{waited} lengths at depth {depth}"
         );
     }
+}
+
+#[test]
+fn log_has_the_kernels_in_order_on_the_clock_of_the_host() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("log");
+    let arguments = format!(
+        "--kernel-us 500 --count 100 --depth 4 --log {}",
+        path.display()
+    );
+    let Some(ended) = opencl(&arguments) else {
+        return;
+    };
+    let one = &ended.report().instances[0];
+    let text = std::fs::read_to_string(&path).expect("a log");
+    let kernels = text
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok());
+    let kernels: Vec<Kernel> = kernels.collect();
+    assert_eq!((kernels.len(), text.lines().count()), (100, 101));
+    for kernel in &kernels {
+        assert!(kernel.submitted_ns <= kernel.returned_ns, "{kernel:?}");
+        assert!(
+            kernel.submitted_ns <= kernel.started_ns + APART_NS,
+            "{kernel:?}"
+        );
+        assert!(kernel.started_ns < kernel.ended_ns, "{kernel:?}");
+        assert!(kernel.ended_ns <= one.end_ns + APART_NS, "{kernel:?}");
+    }
+    let in_order = |pair: &[Kernel]| pair[0].ended_ns <= pair[1].started_ns + 2000;
+    assert!(kernels.windows(2).all(in_order), "{kernels:?}");
 }
 
 #[test]

@@ -11,6 +11,7 @@ use super::cuda_calls::{Context, Event, Function, Module, Word};
 use super::queue::{time, Device};
 use crate::error::Error;
 use crate::lengths::Timer;
+use crate::log::Span;
 use crate::plan::{Plan, Wait};
 use std::ffi::CString;
 
@@ -35,6 +36,18 @@ const TIMER_ERROR_MAX: f64 = 0.02;
 /// Fewer than the launches that the driver queues before a launch waits.
 const DEPTH_MAX: u32 = 512;
 
+/// Age after which a base is replaced: the library gives times as `f32` of milliseconds, which are
+/// finer than half a microsecond, its resolution, up to four seconds.
+const BASE_NS_MAX: u64 = 4_000_000_000;
+
+/// An event that has happened, from which others are timed.
+#[derive(Clone, Copy, Debug)]
+struct Base {
+    event: Event,
+    /// When it happened, in ns after the first base.
+    at_ns: u64,
+}
+
 /// A device and its three ways to spin.
 #[derive(Debug)]
 pub(super) struct Cuda {
@@ -47,6 +60,8 @@ pub(super) struct Cuda {
     word: Word,
     /// Pairs of events that no kernel uses at the moment.
     free: Vec<Pair>,
+    /// Where the device's clock begins, once that was asked for.
+    base: Option<Base>,
 }
 
 /// Events before and after a kernel.
@@ -73,6 +88,7 @@ impl Cuda {
             timer: Timer::GlobalTimer,
             word,
             free: Vec::new(),
+            base: None,
         };
         if cuda.context.preempts {
             // A timer counts the time of other clients in the middle of a kernel as the kernel's.
@@ -93,14 +109,32 @@ impl Cuda {
         Ok((found.units_per_us / 1000.0 - 1.0).abs() <= TIMER_ERROR_MAX)
     }
 
-    fn launch_one(&mut self, function: Function, units: u64) -> Result<Pair, Error> {
-        let pair = match self.free.pop() {
-            Some(pair) => pair,
-            None => Pair {
+    /// Events that no kernel uses.
+    fn pair(&mut self) -> Result<Pair, Error> {
+        match self.free.pop() {
+            Some(pair) => Ok(pair),
+            None => Ok(Pair {
                 start: self.context.event()?,
                 end: self.context.event()?,
-            },
-        };
+            }),
+        }
+    }
+
+    /// The base, which is made to happen if there is none.
+    fn base(&mut self) -> Result<Base, Error> {
+        if let Some(base) = self.base {
+            return Ok(base);
+        }
+        let event = self.context.event()?;
+        self.context.record(event)?;
+        self.context.wait(event)?;
+        let base = Base { event, at_ns: 0 };
+        self.base = Some(base);
+        Ok(base)
+    }
+
+    fn launch_one(&mut self, function: Function, units: u64) -> Result<Pair, Error> {
+        let pair = self.pair()?;
         self.context.record(pair.start)?;
         self.context.launch(function, units, self.word)?;
         self.context.record(pair.end)?;
@@ -185,5 +219,34 @@ impl Device for Cuda {
         let length_ns = self.context.between_ns(kernel.start, kernel.end)?;
         self.free.push(kernel);
         Ok(length_ns)
+    }
+
+    fn span(&mut self, mut kernel: Pair) -> Result<Span, Error> {
+        let base = self.base()?;
+        let after_ns = self.context.between_ns(base.event, kernel.start)?;
+        let length_ns = self.context.between_ns(kernel.start, kernel.end)?;
+        let started_ns = base.at_ns.saturating_add(after_ns);
+        if after_ns.saturating_add(length_ns) > BASE_NS_MAX {
+            self.base = Some(Base {
+                event: kernel.end,
+                at_ns: started_ns.saturating_add(length_ns),
+            });
+            kernel.end = base.event;
+        }
+        self.free.push(kernel);
+        Ok(Span {
+            started_ns,
+            length_ns,
+        })
+    }
+
+    fn moment_ns(&mut self) -> Result<u64, Error> {
+        let base = self.base()?;
+        let pair = self.pair()?;
+        self.context.record(pair.end)?;
+        self.context.wait(pair.end)?;
+        let after_ns = self.context.between_ns(base.event, pair.end)?;
+        self.free.push(pair);
+        Ok(base.at_ns.saturating_add(after_ns))
     }
 }

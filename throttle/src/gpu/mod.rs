@@ -16,6 +16,8 @@
 //! load libraries; in such a build both backends say so and end.
 
 use crate::backend::Backend;
+#[cfg(not(target_feature = "crt-static"))]
+use crate::clock::Monotonic;
 use crate::error::Error;
 use crate::plan::Plan;
 
@@ -57,7 +59,8 @@ pub const VERSION: &str = concat!(
 /// library refuses a call.
 #[cfg(not(target_feature = "crt-static"))]
 pub fn open_cuda(plan: &Plan) -> Result<Box<dyn Backend>, Error> {
-    Ok(Box::new(queue::Queue::new(cuda::Cuda::open(plan)?, plan)?))
+    let device = cuda::Cuda::open(plan)?;
+    Ok(Box::new(queue::Queue::new(device, plan, Monotonic)?))
 }
 
 /// Opens the device `plan.gpu` of CUDA for a kernel that notes when it is not on the engine.
@@ -79,10 +82,8 @@ pub fn open_resident(plan: &Plan) -> Result<Box<dyn resident::Resident>, Error> 
 /// As [`open_cuda`].
 #[cfg(not(target_feature = "crt-static"))]
 pub fn open_opencl(plan: &Plan) -> Result<Box<dyn Backend>, Error> {
-    Ok(Box::new(queue::Queue::new(
-        opencl::OpenCl::open(plan)?,
-        plan,
-    )?))
+    let device = opencl::OpenCl::open(plan)?;
+    Ok(Box::new(queue::Queue::new(device, plan, Monotonic)?))
 }
 
 /// Says why there is no CUDA in this build.

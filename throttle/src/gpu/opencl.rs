@@ -6,6 +6,7 @@ use super::opencl_calls::{Event, Program};
 use super::queue::Device;
 use crate::error::Error;
 use crate::lengths::Timer;
+use crate::log::Span;
 use crate::plan::{Plan, DEPTH_MAX};
 use std::ffi::CString;
 
@@ -60,6 +61,17 @@ impl Device for OpenCl {
     }
 
     fn length_ns(&mut self, kernel: Event) -> Result<u64, Error> {
-        self.program.length_ns(kernel)
+        self.program.span(kernel).map(|span| span.length_ns)
+    }
+
+    fn span(&mut self, kernel: Event) -> Result<Span, Error> {
+        self.program.span(kernel)
+    }
+
+    fn moment_ns(&mut self) -> Result<u64, Error> {
+        let kernel = self.program.launch(1)?;
+        self.program.wait(&kernel)?;
+        let span = self.program.span(kernel)?;
+        Ok(span.started_ns.saturating_add(span.length_ns))
     }
 }

@@ -6,6 +6,7 @@
 
 use super::library::calls;
 use crate::error::Error;
+use crate::log::Span;
 use std::ffi::{c_char, c_void, CStr};
 use std::ptr::{null, null_mut};
 
@@ -91,7 +92,7 @@ pub(super) struct Program {
     pub(super) platform: String,
 }
 
-/// A launched kernel. Ends with [`Program::length_ns`].
+/// A launched kernel. Ends with [`Program::span`].
 #[derive(Debug)]
 pub(super) struct Event(Handle);
 
@@ -240,14 +241,18 @@ impl Program {
         check("clWaitForEvents", code)
     }
 
-    /// How long the kernel ran by the device's clock, and releases it.
-    pub(super) fn length_ns(&self, event: Event) -> Result<u64, Error> {
+    /// When and how long the kernel ran by the device's clock, and releases it.
+    pub(super) fn span(&self, event: Event) -> Result<Span, Error> {
         let start = self.moment(&event, PROFILING_START);
         let end = self.moment(&event, PROFILING_END);
         // SAFETY: the event is consumed here and not used afterwards.
         let code = unsafe { (self.calls.clReleaseEvent)(event.0) };
         check("clReleaseEvent", code)?;
-        Ok(end?.saturating_sub(start?))
+        let (started_ns, ended_ns) = (start?, end?);
+        Ok(Span {
+            started_ns,
+            length_ns: ended_ns.saturating_sub(started_ns),
+        })
     }
 
     fn moment(&self, event: &Event, which: u32) -> Result<u64, Error> {

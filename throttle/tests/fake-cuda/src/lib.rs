@@ -7,7 +7,7 @@
 //! [`CYCLES_PER_US`]. It checks what the real library would: handles, order of calls, a PTX text
 //! with the kernels asked for.
 //!
-//! The environment makes it fail:
+//! The environment makes it fail, or share its device while the residency kernel runs:
 //!
 //! | variable | effect |
 //! |---|---|
@@ -15,10 +15,12 @@
 //! | `FAKE_CUDA_DEVICES=N` | number of devices (1) |
 //! | `FAKE_CUDA_STEP_NS=N` | resolution of %globaltimer (32) |
 //! | `FAKE_CUDA_TIMER=FACTOR` | %globaltimer advances by this factor per ns (1) |
+//! | `FAKE_CUDA_CLOCK=FACTOR` | events count this many ns for each ns of the host (1) |
 //! | `FAKE_CUDA_STRETCH=PERCENT` | kernels that wait for another one take longer by this |
 //! | `FAKE_CUDA_TARGET=sm_NN` | the only `.target` that compiles |
 //! | `FAKE_CUDA_PREEMPTS=1` | the device says that it switches between clients within a kernel |
-//! | `FAKE_CUDA_SLICE_US=N`, `FAKE_CUDA_SWITCH_US=N` | beside the residency kernel there is a second process: each is on the engine for a slice, then off it for a slice and two switches |
+//! | `FAKE_CUDA_SLICE_US=N` | a second process has every other slice of this length |
+//! | `FAKE_CUDA_SWITCH_US=N` | nobody is on the engine for this long between slices |
 //! | `FAKE_CUDA_PHASE_US=N` | how far the first slice is over when the first round begins |
 //! | `FAKE_CUDA_JITTER_US=N` | switches come up to this much earlier or later, the same in every run |
 
@@ -341,7 +343,8 @@ export! {
                 (Some(_), Some(to_ns)) if to_ns > state.now_ns() => NOT_READY,
                 (Some(from_ns), Some(to_ns)) => {
                     // The real one has a resolution of about half a microsecond.
-                    let half_us = to_ns.saturating_sub(from_ns) / 500;
+                    let ns = to_ns.saturating_sub(from_ns) * setting("FAKE_CUDA_CLOCK", 1);
+                    let half_us = ns / 500;
                     // SAFETY: the caller's pointer.
                     unsafe { store(ms, half_us as f32 / 2000.0) }
                 }
