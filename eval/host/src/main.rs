@@ -10,9 +10,12 @@
 //! | [`run`] | builds, loads the module, runs, goes on where it stopped |
 //! | [`results`] | one file per run, and all together |
 //! | [`step`] | commands, printed before they run or only printed |
+//! | [`card`] | what a card, its driver and its libraries tell a program |
 //! | `../iterate.c` | our wrapper: repeats a program's main() in the same process |
 
 mod applications;
+#[expect(dead_code, reason = "nothing runs it yet")]
+mod card;
 mod check;
 mod experiments;
 mod figures;
