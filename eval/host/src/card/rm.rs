@@ -26,6 +26,10 @@ const CTRL_GPU_GET_ID_INFO_V2: u32 = 0x205;
 /// MAP_MEMORY for reading only. Source: `nvos.h`, `NVOS33_FLAGS_ACCESS_READ_ONLY`.
 const MAP_READ_ONLY: u32 = 1;
 
+/// Mode of a device's address spaces. Source: `cl0080.h`,
+/// `NV_DEVICE_ALLOCATION_VAMODE_MULTIPLE_VASPACES`.
+const VA_SPACES_ON_DEMAND: u32 = 2;
+
 /// A handle of an object.
 pub(crate) type Handle = u32;
 
@@ -214,6 +218,9 @@ impl Client {
         let instance = client.device_instance(&cards, minor);
         let mut params = [0; size_of::<rm::DeviceParams>() / 4];
         params[0] = instance;
+        // As CUDA's library does on 580 (tests/card): an address space of the client's own, made
+        // only when one is asked for.
+        (params[1], params[12]) = (client.root, VA_SPACES_ON_DEMAND);
         client.device = client.alloc(client.root, class::DEVICE, "device", &mut params)?;
         client.subdevice = client.alloc(client.device, class::SUBDEVICE, "subdevice", &mut [0])?;
         Ok(client)
@@ -278,11 +285,11 @@ impl Client {
         let first = [self.root, parent, handle, class];
         let mut words = [0u32; rm::ALLOC_LONG_SIZE_LATER / 4];
         words[..4].copy_from_slice(&first);
-        words[8] = params.size();
+        // Word 8, the size of the parameters, stays zero as in CUDA's calls: each driver takes as much
+        // as the class has in its branch.
         let mut length = words.len();
         if self.is_old {
             length = size_of::<rm::AllocLong>() / 4;
-            words[8] = 0;
         }
         let fd = self.ctl.as_fd();
         let arg = &mut words[..length];

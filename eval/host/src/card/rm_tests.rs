@@ -90,6 +90,11 @@ impl Driver for FakeDriver {
             nr::FREE if arg[2] == arg[0] => state.objects.clear(),
             nr::FREE => drop(state.objects.remove(&arg[2])),
             nr::MAP_MEMORY => {
+                // Memory that its user may only read is not mapped in any other way.
+                if arg[11] & 3 != 1 {
+                    arg[10] = 0x1f;
+                    return Ok(());
+                }
                 state.prepared = arg[2];
                 state.mapped.push(arg[2]);
                 let words = arg[6] as usize / 4;
@@ -180,6 +185,7 @@ fn device_is_asked_for_by_the_number_that_rm_has_for_the_node() {
     let note = seen.clone();
     driver.answer(class::DEVICE, move |params| {
         note.lock().unwrap().push(params[0]);
+        assert_eq!((params[1], params[12]), (0xc1d0_0001, 2));
         0
     });
     for minor in [0, 1] {
