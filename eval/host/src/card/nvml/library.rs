@@ -12,9 +12,17 @@ use std::path::Path;
 use std::ptr;
 
 /// `NVML_ERROR_NOT_FOUND`: there is nothing of the kind.
-pub(super) const NOT_FOUND: c_int = 6;
+const NOT_FOUND: c_int = 6;
 /// `NVML_ERROR_INSUFFICIENT_SIZE`: the count is that of the elements there are.
-pub(super) const INSUFFICIENT_SIZE: c_int = 7;
+const INSUFFICIENT_SIZE: c_int = 7;
+/// What is said of a call that the library lacks.
+const NO_CALL: &str = "no such call";
+/// The count of compute processes, newest call first.
+const RUNNING: [&str; 3] = [
+    "nvmlDeviceGetComputeRunningProcesses_v3",
+    "nvmlDeviceGetComputeRunningProcesses_v2",
+    "nvmlDeviceGetComputeRunningProcesses",
+];
 /// Longest version, with its end.
 const VERSION_BYTES: usize = 80;
 
@@ -62,7 +70,7 @@ const _: () = {
 };
 
 /// Plain C structures that any bytes make, so that a library may fill them.
-pub(super) trait Filled: Copy + Default {}
+trait Filled: Copy + Default {}
 impl Filled for c_uint {}
 impl Filled for UtilizationSample {}
 impl Filled for AccountingStats {}
@@ -110,7 +118,7 @@ impl Library {
         // only methods of it use what is found.
         let symbol: Result<Symbol<T>, _> = unsafe { self.loaded.get(name.as_bytes()) };
         let by = format!("the library {}: {name}", self.name);
-        let found = symbol.map_err(|_| Refusal::new(by, "no such call"))?;
+        let found = symbol.map_err(|_| Refusal::new(by, NO_CALL))?;
         Ok(*found)
     }
 
@@ -130,7 +138,7 @@ impl Library {
         Refusal::new(by, format!("status {status} ({words})"))
     }
 
-    pub(super) fn granted(&self, name: &str, status: c_int) -> Result<(), Refusal> {
+    fn granted(&self, name: &str, status: c_int) -> Result<(), Refusal> {
         match status {
             0 => Ok(()),
             status => Err(self.refusal(name, status)),
@@ -138,13 +146,24 @@ impl Library {
     }
 
     /// A call that fills in a value and takes nothing else.
-    pub(super) fn value<T: Filled>(&self, name: &str) -> Result<T, Refusal> {
+    fn value<T: Filled>(&self, name: &str) -> Result<T, Refusal> {
         type Call = unsafe extern "C" fn(*mut c_void) -> c_int;
         let call: Call = self.find(name)?;
         let mut value = T::default();
         // SAFETY: each caller names a call that takes a pointer to a T alone and fills it.
         let status = unsafe { call(ptr::from_mut(&mut value).cast()) };
         self.granted(name, status).map(|()| value)
+    }
+
+    /// State of confidential computing.
+    pub(super) fn confidential_state(&self) -> Result<ConfidentialState, Refusal> {
+        self.value("nvmlSystemGetConfComputeState")
+    }
+
+    /// A number that a stand-in keeps for its test.
+    #[cfg(test)]
+    pub(super) fn initialised(&self) -> Result<c_uint, Refusal> {
+        self.value("standin_initialised")
     }
 
     /// The version of the driver.
@@ -198,13 +217,63 @@ impl Drop for Library {
 /// A device of the library.
 #[derive(Debug)]
 pub(crate) struct Device<'a> {
-    pub(super) library: &'a Library,
+    library: &'a Library,
     handle: Handle,
 }
 
 impl Device<'_> {
+    /// The library it is of.
+    pub(super) fn library(&self) -> &Library {
+        self.library
+    }
+
+    /// Whether MIG is on now, and after the next reset.
+    pub(super) fn mig_mode(&self) -> Result<(c_uint, c_uint), Refusal> {
+        self.pair("nvmlDeviceGetMigMode")
+    }
+
+    /// Whether the driver keeps the card running without clients.
+    pub(super) fn persistence_mode(&self) -> Result<c_uint, Refusal> {
+        self.value("nvmlDeviceGetPersistenceMode")
+    }
+
+    /// How guests share the card.
+    pub(super) fn virtualization_mode(&self) -> Result<c_uint, Refusal> {
+        self.value("nvmlDeviceGetVirtualizationMode")
+    }
+
+    /// Whether accounting is on.
+    pub(super) fn accounting_mode(&self) -> Result<c_uint, Refusal> {
+        self.value("nvmlDeviceGetAccountingMode")
+    }
+
+    /// Turns accounting on or off.
+    pub(super) fn set_accounting_mode(&self, on: bool) -> Result<(), Refusal> {
+        self.set("nvmlDeviceSetAccountingMode", on.into())
+    }
+
+    /// Number of processes with a compute context, by the newest call that there is.
+    pub(super) fn running_processes(&self) -> Result<c_uint, Refusal> {
+        let [newest, others @ ..] = RUNNING;
+        let mut answer = self.count(newest);
+        for name in others {
+            let is_missing = |refusal: &Refusal| refusal.answer == NO_CALL;
+            if !answer.as_ref().is_err_and(is_missing) {
+                break;
+            }
+            answer = self.count(name);
+        }
+        answer
+    }
+
+    /// How often a stand-in was told to switch accounting.
+    #[cfg(test)]
+    pub(super) fn changes(&self) -> Result<c_uint, Refusal> {
+        self.value("standin_changes")
+    }
+
     /// A call that fills in a value of the device.
-    pub(super) fn value<T: Filled>(&self, name: &str) -> Result<T, Refusal> {
+    fn value<T: Filled>(&self, name: &str) -> Result<T, Refusal> {
         type Call = unsafe extern "C" fn(Handle, *mut c_void) -> c_int;
         let call: Call = self.library.find(name)?;
         let mut value = T::default();
@@ -214,7 +283,7 @@ impl Device<'_> {
     }
 
     /// A call that fills in two numbers.
-    pub(super) fn pair(&self, name: &str) -> Result<(c_uint, c_uint), Refusal> {
+    fn pair(&self, name: &str) -> Result<(c_uint, c_uint), Refusal> {
         type Call = unsafe extern "C" fn(Handle, *mut c_uint, *mut c_uint) -> c_int;
         let call: Call = self.library.find(name)?;
         let (mut first, mut second) = (0, 0);
@@ -224,7 +293,7 @@ impl Device<'_> {
     }
 
     /// A call that takes a number.
-    pub(super) fn set(&self, name: &str, value: c_uint) -> Result<(), Refusal> {
+    fn set(&self, name: &str, value: c_uint) -> Result<(), Refusal> {
         type Call = unsafe extern "C" fn(Handle, c_uint) -> c_int;
         let call: Call = self.library.find(name)?;
         // SAFETY: each caller names a call that takes a device and a number.
@@ -233,7 +302,7 @@ impl Device<'_> {
     }
 
     /// How many compute processes there are: a call whose third argument is where they would go.
-    pub(super) fn count(&self, name: &str) -> Result<c_uint, Refusal> {
+    fn count(&self, name: &str) -> Result<c_uint, Refusal> {
         type Call = unsafe extern "C" fn(Handle, *mut c_uint, *mut c_void) -> c_int;
         let call: Call = self.library.find(name)?;
         let mut count = 0;

@@ -9,19 +9,13 @@
 pub(crate) mod library;
 
 use super::refusal::Refusal;
-use library::{ConfidentialState, Device};
+use library::Device;
 use serde::{Deserialize, Serialize};
 
 /// The library's usual name.
 pub(crate) const LIBRARY: &str = "libnvidia-ml.so.1";
 /// Most processes or samples that are taken at once; the library keeps fewer.
 const MOST: usize = 4096;
-/// The count of compute processes, newest call first.
-const RUNNING: [&str; 3] = [
-    "nvmlDeviceGetComputeRunningProcesses_v3",
-    "nvmlDeviceGetComputeRunningProcesses_v2",
-    "nvmlDeviceGetComputeRunningProcesses",
-];
 
 /// State of confidential computing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -91,41 +85,26 @@ pub(crate) struct Accounted {
 impl Device<'_> {
     /// How the card is set up. Every part that is not told has its refusal.
     pub(crate) fn about(&self) -> About {
-        let state = self.library.value("nvmlSystemGetConfComputeState");
-        let state = state.map(|state: ConfidentialState| Confidential {
+        let state = self.library().confidential_state();
+        let state = state.map(|state| Confidential {
             environment: state.environment,
             feature: state.feature,
             devtools: state.devtools,
         });
-        let mig = self.pair("nvmlDeviceGetMigMode");
-        let is_on = |name| self.value(name).map(|value: u32| value != 0);
+        let mig = self.mig_mode();
+        let is_on = |mode: Result<u32, Refusal>| mode.map(|mode| mode != 0);
         About {
-            driver_version: self.library.driver_version(),
+            driver_version: self.library().driver_version(),
             confidential: state,
             mig: mig.map(|(now, pending)| Mig {
                 is_on: now != 0,
                 is_pending: pending != 0,
             }),
-            is_persistent: is_on("nvmlDeviceGetPersistenceMode"),
-            virtualization: self.value("nvmlDeviceGetVirtualizationMode"),
-            is_accounting: is_on("nvmlDeviceGetAccountingMode"),
-            compute_processes: self.compute_processes(),
+            is_persistent: is_on(self.persistence_mode()),
+            virtualization: self.virtualization_mode(),
+            is_accounting: is_on(self.accounting_mode()),
+            compute_processes: self.running_processes(),
         }
-    }
-
-    fn compute_processes(&self) -> Result<u32, Refusal> {
-        let [newest, others @ ..] = RUNNING;
-        let mut answer = self.count(newest);
-        for name in others {
-            if !answer
-                .as_ref()
-                .is_err_and(|refusal| refusal.answer == "no such call")
-            {
-                break;
-            }
-            answer = self.count(name);
-        }
-        answer
     }
 
     /// Samples of what each process used since a time of the library's; 0 for all it has. They
@@ -172,10 +151,9 @@ impl Device<'_> {
     ///
     /// Only root may, and not on every card.
     pub(crate) fn account(&self) -> Result<Accounting<'_>, Refusal> {
-        let before: u32 = self.value("nvmlDeviceGetAccountingMode")?;
-        let was_off = before == 0;
+        let was_off = self.accounting_mode()? == 0;
         if was_off {
-            self.set("nvmlDeviceSetAccountingMode", 1)?;
+            self.set_accounting_mode(true)?;
         }
         Ok(Accounting {
             device: self,
@@ -212,7 +190,7 @@ impl Accounting<'_> {
 
     fn put_back(&mut self) -> Result<(), Refusal> {
         if std::mem::take(&mut self.was_off) {
-            self.device.set("nvmlDeviceSetAccountingMode", 0)?;
+            self.device.set_accounting_mode(false)?;
         }
         Ok(())
     }

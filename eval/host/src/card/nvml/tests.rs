@@ -112,7 +112,7 @@ fn accounting_is_turned_on_and_put_back() {
     assert_eq!(device.about().is_accounting, Ok(false));
     device.account().unwrap().end().unwrap();
     assert_eq!(device.about().is_accounting, Ok(false));
-    assert_eq!(device.value::<u32>("standin_changes"), Ok(4));
+    assert_eq!(device.changes(), Ok(4));
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn accounting_that_was_on_stays_on() {
     let device = library.device(ADDRESS).unwrap();
     drop(device.account().unwrap());
     assert_eq!(device.about().is_accounting, Ok(true));
-    assert_eq!(device.value::<u32>("standin_changes"), Ok(0));
+    assert_eq!(device.changes(), Ok(0));
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn library_that_is_missing_or_finds_no_driver_is_refused() {
 fn library_is_shut_down_once_and_only_if_it_was_initialised() {
     let stand_in = StandIn::new(&ORDINARY);
     let (first, second) = (stand_in.load(), stand_in.load());
-    assert_eq!(second.value::<u32>("standin_initialised"), Ok(2));
+    assert_eq!(second.initialised(), Ok(2));
     drop(first);
-    assert_eq!(second.value::<u32>("standin_initialised"), Ok(1));
+    assert_eq!(second.initialised(), Ok(1));
 }
