@@ -31,6 +31,7 @@ help:
 	@echo 'make bench            measure, write out/bench.json'
 	@echo 'make figures          tables of the documents from out/bench.json, which stays in docs/measured'
 	@echo 'make bench-host       measure the pure parts on the host, write out/bench-host.json'
+	@echo 'make card OUT=FILE    ask an NVIDIA card of any family, without a module; write an archive to send'
 	@echo 'make eval             the experiments of the LoGA paper, into out/eval; QUICK=1 for less'
 	@echo 'make papers           figures of TimeGraph, Pegasus, Strings and GViM, simulated, into out/papers.html'
 	@echo 'make manuals          man pages and shell completions of loga, into out/man and out/completions'
@@ -125,6 +126,12 @@ figures:
 bench-host:
 	@KDIR=$${KDIR:-none} && . tests/vm/lib/env.sh && "$$CARGO" bench --locked --quiet -p loga-bench-host
 
+# Needs a compiler only, as bench-host.
+card:
+	@KDIR=$${KDIR:-none} && . tests/vm/lib/env.sh && \
+		"$$CARGO" build --locked --quiet --release -p loga-host -p throttle && \
+		"$$CARGO_TARGET_DIR/release/loga-host" card --out '$(or $(OUT),card.tar)'
+
 eval: kernel
 	@tests/vm/build all
 	@. tests/vm/lib/env.sh && "$$CARGO" run --locked --quiet --release -p loga-eval --bin loga-eval -- \
@@ -167,4 +174,4 @@ test-nvidia: kernel
 clean:
 	@tests/vm/clean
 
-.PHONY: help kernel demo check test test-all flakes reproduce test-hostile test-debug test-slurm fuzz cycles soak vm shell module bench figures bench-host eval papers manuals install uninstall install-module package test-package test-nvidia clean
+.PHONY: help kernel demo check test test-all flakes reproduce test-hostile test-debug test-slurm fuzz cycles soak vm shell module bench figures bench-host card eval papers manuals install uninstall install-module package test-package test-nvidia clean

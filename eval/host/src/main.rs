@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] `loga-host`: the paper's experiments on a host with a Kepler card.
+//! [tool] `loga-host`: the paper's experiments on a host with a Kepler card, and what any NVIDIA card
+//! answers without the module.
 //!
 //! | file | contents |
 //! |---|---|
+//! | [`card`] | what a card, its driver and its kernel answer, as one archive |
 //! | [`check`] | whether the host can do it |
 //! | [`applications`] | Rodinia's benchmarks and where a tree has them |
 //! | [`experiments`] | the matrix: application x policy x repetition |
 //! | [`run`] | builds, loads the module, runs, goes on where it stopped |
 //! | [`results`] | one file per run, and all together |
 //! | [`step`] | commands, printed before they run or only printed |
-//! | [`card`] | what a card, its driver and its libraries tell a program |
 //! | `../iterate.c` | our wrapper: repeats a program's main() in the same process |
 
 mod applications;
-#[expect(dead_code, reason = "nothing runs it yet")]
 mod card;
 mod check;
 mod experiments;
@@ -23,6 +23,7 @@ mod results;
 mod run;
 mod step;
 
+use card::{CardArguments, StepArguments};
 use check::Verdict;
 use clap::{Args, Parser, Subcommand};
 use experiments::{Experiment, EXPERIMENTS};
@@ -41,9 +42,10 @@ const REPETITIONS_MAX: u32 = 1000;
 /// Longest run of a benchmark, in seconds: an hour.
 const SECONDS_MAX: f64 = 3600.0;
 
-/// Runs Rodinia beside throttles under each policy, as the LoGA paper does.
+/// What is done on a real host: the LoGA paper's experiments with Rodinia on a Kepler card, and
+/// questions to a card of any family, which need no module.
 ///
-/// Has not run on a Kepler host yet.
+/// The experiments have not run on a Kepler host yet.
 #[derive(Debug, Parser)]
 #[command(version, name = "loga-host")]
 struct Arguments {
@@ -57,6 +59,12 @@ enum Task {
     Check(CheckArguments),
     /// Check, build and run what has no result yet; write host.json into the folder of the results.
     Run(RunArguments),
+    /// Ask a card of any family, its driver and its kernel what LoGA has to know, without a module;
+    /// write one archive that can be sent to the project.
+    Card(CardArguments),
+    /// One step of it.
+    #[command(hide = true)]
+    CardStep(StepArguments),
 }
 
 /// What is checked.
@@ -147,6 +155,8 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Task::Check(arguments) => inspect(&arguments.root, &arguments.module, &PROGRAMS).map(drop),
         Task::Run(arguments) => run(&arguments),
+        Task::Card(arguments) => card::card(&arguments),
+        Task::CardStep(arguments) => card::step(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -2,6 +2,7 @@
 
 //! [tool] Who refused a question, and with which answer.
 
+use loga_card::Outcome;
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Display, Formatter};
 use std::io;
@@ -67,6 +68,12 @@ impl Refusal {
         let words = known.map_or("unknown", |(_, words)| words);
         let answer = format!("status {status:#x} ({words})");
         Refusal::new(format!("the driver: {call}"), answer)
+    }
+}
+
+impl From<Refusal> for Outcome {
+    fn from(refusal: Refusal) -> Self {
+        Outcome::refused(refusal.by, refusal.answer)
     }
 }
 

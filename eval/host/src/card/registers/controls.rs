@@ -2,7 +2,7 @@
 
 //! [tool] What RM tells of the registers, or reads on behalf of a client.
 //!
-//! Source: open-gpu-kernel-modules 515 to 595, `ctrl2080gpu.h`, `ctrla06c.h`, `nvos.h`.
+//! Source: open-gpu-kernel-modules 515 to 595, `ctrl2080gpu.h`, `ctrl2080mc.h`, `ctrla06c.h`, `nvos.h`.
 
 use super::bar0::Registers;
 use crate::card::refusal::Refusal;
@@ -12,6 +12,8 @@ use serde::{Deserialize, Serialize};
 
 /// `NV2080_CTRL_CMD_GPU_GET_ENGINE_RUNLIST_PRI_BASE`; for root.
 pub(crate) const CTRL_RUNLIST_BASE: u32 = 0x2080_0179;
+/// `NV2080_CTRL_CMD_MC_GET_ARCH_INFO`.
+pub(crate) const CTRL_ARCH_INFO: u32 = 0x2080_1701;
 /// `NV2080_CTRL_CMD_GPU_EXEC_REG_OPS`.
 pub(crate) const CTRL_REG_OPS: u32 = 0x2080_0122;
 /// `NVA06C_CTRL_CMD_GET_INFO`.
@@ -25,6 +27,34 @@ const NO_RUNLIST: [u32; 2] = [0xffff_ffff, 0xffff_fffb];
 const ENGINES: std::ops::RangeInclusive<u32> = 1..=16;
 /// Words of the structure of EXEC_REG_OPS, and of one operation.
 const REG_OPS_WORDS: (usize, usize) = (12, 8);
+
+/// Which chip the driver has, as the words at the beginning of BAR0 would tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ChipId {
+    /// The family: 0x180 for a Hopper.
+    pub(crate) architecture: u32,
+    /// Which one of the family.
+    pub(crate) implementation: u32,
+    /// Its revision.
+    pub(crate) revision: u32,
+}
+
+/// The chip, by the driver.
+///
+/// # Errors
+///
+/// The call was refused.
+pub(crate) fn chip(client: &Client) -> Result<ChipId, Refusal> {
+    let mut params = [0; 4];
+    let name = "MC_GET_ARCH_INFO";
+    client.control(client.subdevice(), CTRL_ARCH_INFO, name, &mut params)?;
+    let [architecture, implementation, revision, _] = params;
+    Ok(ChipId {
+        architecture,
+        implementation,
+        revision,
+    })
+}
 
 /// Where the runlist of an engine is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -233,5 +263,21 @@ mod tests {
         let refusal = registers.read(0x2640).unwrap_err();
         assert_eq!(refusal.by, "the driver: EXEC_REG_OPS of 0x2640");
         assert_eq!(refusal.answer, "operation status 0x20 (no access)");
+    }
+
+    #[test]
+    fn chip_is_what_the_driver_says() {
+        let driver = FakeDriver::default();
+        driver.answer(CTRL_ARCH_INFO, |params| {
+            params[..3].copy_from_slice(&[0x180, 0, 0xa1]);
+            0
+        });
+        let client = client(&driver, nodes().path());
+        let wanted = ChipId {
+            architecture: 0x180,
+            implementation: 0,
+            revision: 0xa1,
+        };
+        assert_eq!(chip(&client), Ok(wanted));
     }
 }
