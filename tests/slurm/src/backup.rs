@@ -5,7 +5,7 @@
 
 use crate::binding_checks::SHOWN;
 use crate::checks::{same, Check};
-use crate::cluster::{daemon, until, Cluster, START};
+use crate::cluster::{daemon, until, Cluster, LIMIT};
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command};
@@ -51,10 +51,10 @@ pub(crate) fn controllers(folder: &Path) -> Result<Child, String> {
     let first = start("first", &["-c"])?;
     // The second one waits for the first only if that is there.
     let runs = || ping(folder).is_ok_and(|said| said.contains("first is UP"));
-    until(START, runs).map_err(|()| "the first controller does not start".to_string())?;
+    until(LIMIT, runs).map_err(|()| "the first controller does not start".to_string())?;
     start("second", &[])?;
     let stands_by = || ping(folder).is_ok_and(|said| said.contains("second is UP"));
-    until(START, stands_by).map_err(|()| "the second controller does not start".to_string())?;
+    until(LIMIT, stands_by).map_err(|()| "the second controller does not start".to_string())?;
     Ok(first)
 }
 
@@ -84,12 +84,12 @@ fn ping(folder: &Path) -> Result<String, String> {
 fn taken_over(cluster: &Cluster) -> Result<(), String> {
     cluster.scores([[0.9, 0.9], [0.0, 0.25], [0.9, 0.9]])?;
     cluster.write_table(&[])?;
-    let holder = cluster.submit(&["-L", "one"], "sleep 300")?;
+    let holder = cluster.submit(&["-L", "one"], &cluster.until_released())?;
     let runs = || {
         let state = cluster.ask("squeue", &["-h", "-j", &holder, "-o", "%T"]);
         state.is_ok_and(|state| state == "RUNNING\n")
     };
-    until(START, runs).map_err(|()| "the job does not start".to_string())?;
+    until(LIMIT, runs).map_err(|()| "the job does not start".to_string())?;
     // One of half a minute ago counts no more.
     cluster.write_table(&[])?;
     let first = cluster.submit(&["--gres=shard:4", "-L", "one"], "true")?;
@@ -103,7 +103,7 @@ fn taken_over(cluster: &Cluster) -> Result<(), String> {
     };
     // Any change is one to save.
     let change = cluster.submit(&["-H"], "true")?;
-    until(START, is_saved).map_err(|()| "no state is saved".to_string())?;
+    until(LIMIT, is_saved).map_err(|()| "no state is saved".to_string())?;
     let mut controller = cluster.controller.borrow_mut();
     let killed = controller.kill().and_then(|()| controller.wait());
     killed.map_err(|error| error.to_string())?;

@@ -2,8 +2,8 @@
 
 //! [tool] Checks of what binds a job to a node, of what is left of it, and of wishes in comments.
 
-use crate::checks::{placed, same, LATE};
-use crate::cluster::{until, Cluster, Job};
+use crate::checks::{placed, same};
+use crate::cluster::{until, Cluster, Job, LIMIT};
 use std::fs;
 use std::time::Duration;
 
@@ -16,9 +16,13 @@ pub(crate) fn freed(cluster: &Cluster) -> Result<(), String> {
     cluster.forget()?;
     cluster.write_table(&[])?;
     let began = cluster.folder.join("began");
-    let then = format!("[ -e {0} ] || {{ touch {0}; sleep 60; }}", began.display());
+    let then = format!(
+        "[ -e {0} ] || {{ touch {0}; {1}; }}",
+        began.display(),
+        cluster.until_released()
+    );
     let id = cluster.submit(&["--gres=shard:1", "--requeue"], &then)?;
-    until(LATE, || began.exists()).map_err(|()| "the job does not start".to_string())?;
+    until(LIMIT, || began.exists()).map_err(|()| "the job does not start".to_string())?;
     cluster.ask("scontrol", &["requeue", &id])?;
     cluster.idle("n1")?;
     let drain = ["update", "NodeName=n1", "State=DRAIN", "Reason=test"];
@@ -31,7 +35,7 @@ pub(crate) fn freed(cluster: &Cluster) -> Result<(), String> {
         !shown.is_ok_and(|shown| shown.contains("ReqNodeList=(null)"))
     };
     // Slurm says a moment later that a job waits for a node; the agent writes every few seconds.
-    let all_freed = until(LATE, || {
+    let all_freed = until(LIMIT, || {
         let freed = !is_bound(&id) && !is_bound(&second);
         if let (false, Ok(round)) = (freed, cluster.write_table(&[])) {
             output = round;
@@ -67,7 +71,7 @@ pub(crate) fn ended_early(cluster: &Cluster) -> Result<(), String> {
     cluster.forget()?;
     cluster.write_table(&[])?;
     for _ in 0..2 {
-        let id = cluster.submit(&["--gres=shard:4"], "sleep 60")?;
+        let id = cluster.submit(&["--gres=shard:4"], &cluster.until_released())?;
         std::thread::sleep(SHOWN);
         cluster.ask("scancel", &[&id])?;
         let job = cluster.ended(&id)?;

@@ -226,13 +226,22 @@ impl Setting<'_> {
     }
 
     /// The example of a site's script, and between it and ours one that forgets claims when asked, and that
-    /// can be told how long they count.
+    /// can be told how long they count. Beside stand-ins, tables and claims become old as if the clock
+    /// were that much slower: how long a job takes to be submitted there depends on what else the
+    /// machine does.
     fn lua(&self) -> Result<(), String> {
         let at = self.folder.display();
+        let slower = match self.behind {
+            Behind::StandIns => format!(
+                "\tfor _, age in ipairs({{ \"max_age\", \"claim\", \"confirm\" }}) do\n\
+                 \t\tloga[age] = {SLOWER} * loga[age]\n\tend\n"
+            ),
+            Behind::Module => String::new(),
+        };
         let ours = absolute("packaging/slurm/loga.lua")?;
         let between = format!(
             "local function fresh()\n\
-             \tlocal loga = dofile(\"{}\")\n\tloga.path = \"{at}/table\"\n\
+             \tlocal loga = dofile(\"{}\")\n\tloga.path = \"{at}/table\"\n{slower}\
              \tlocal file = io.open(\"{at}/claim\")\n\
              \tif file then loga.claim = tonumber(file:read()); file:close() end\n\
              \treturn loga\nend\n\
@@ -327,6 +336,9 @@ fn shipped(name: &str, from: &str, to: &str) -> Result<String, String> {
     }
     Ok(text.replace(from, to))
 }
+
+/// By how much the ages are longer than those that are shipped.
+const SLOWER: u32 = 20;
 
 /// The ends of all logs.
 pub(crate) fn last_words(folder: &Path) -> String {

@@ -3,7 +3,7 @@
 //! [tool] The database of jobs, which `sacct` shows: slurmdbd, and MariaDB in an empty folder of its
 //! own, with no users and nothing but a port of this machine.
 
-use crate::cluster::{daemon, until, Cluster, START};
+use crate::cluster::{daemon, until, Cluster, LIMIT};
 use crate::conf::{mode, Auth, Setting};
 use std::net::TcpStream;
 
@@ -75,7 +75,7 @@ pub(crate) fn start(setting: &Setting<'_>) -> Result<(), String> {
 
 fn answers(program: &str, port: u16) -> Result<(), String> {
     let answers = || TcpStream::connect(("127.0.0.1", port)).is_ok();
-    until(START, answers).map_err(|()| format!("{program} does not start"))
+    until(LIMIT, answers).map_err(|()| format!("{program} does not start"))
 }
 
 impl Cluster {

@@ -110,11 +110,11 @@ fn run(loga: &Path, behind: Behind, outcome: &mut Outcome) -> Result<(), String>
         Behind::StandIns => {
             script(folder, outcome)?;
             Cluster::start(folder, &loga, behind, false)
-                .map(|cluster| checks::run(checks::CHECKS, &cluster, outcome))
+                .map(|cluster| checks::run(checks::CHECKS, &cluster, Cluster::settle, outcome))
                 .and_then(|()| pair(folder, &loga, outcome))
         }
         Behind::Module => Machine::start(folder, &loga)
-            .map(|machine| checks::run(module_checks::CHECKS, &machine, outcome)),
+            .map(|machine| checks::run(module_checks::CHECKS, &machine, |_| Ok(()), outcome)),
     };
     if outcome.failed != 0 || done.is_err() {
         let words = conf::last_words(folder);
@@ -133,7 +133,7 @@ fn pair(folder: &Path, loga: &Path, outcome: &mut Outcome) -> Result<(), String>
     std::fs::create_dir(&folder).map_err(|error| error.to_string())?;
     let cluster = Cluster::start(&folder, loga, Behind::StandIns, true)?;
     let before = outcome.failed;
-    checks::run(backup::CHECKS, &cluster, outcome);
+    checks::run(backup::CHECKS, &cluster, Cluster::settle, outcome);
     if outcome.failed != before {
         print!("{}", conf::last_words(&folder));
     }

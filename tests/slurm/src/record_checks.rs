@@ -2,8 +2,8 @@
 
 //! [tool] Checks of what is in a job's record after it.
 
-use crate::checks::{same, LATE, ONE};
-use crate::cluster::{until, Cluster};
+use crate::checks::{same, ONE};
+use crate::cluster::{until, Cluster, LIMIT};
 use std::fs;
 
 /// The GPU seconds of a job are in its Comment, in the log, and in what `sacct` shows; of a job on two
@@ -55,5 +55,5 @@ pub(crate) fn seconds(cluster: &Cluster) -> Result<(), String> {
 fn shown(cluster: &Cluster, id: &str, wanted: impl Fn(&str) -> bool) -> Result<(), String> {
     let show = || cluster.stored(id, "admincomment");
     let is_so = || show().is_ok_and(|comment| wanted(&comment.to_ascii_lowercase()));
-    until(LATE, is_so).map_err(|()| format!("sacct shows {:?}", show()))
+    until(LIMIT, is_so).map_err(|()| format!("sacct shows {:?}", show()))
 }

@@ -125,7 +125,7 @@ pub(crate) fn one_by_one(cluster: &Cluster) -> Result<(), String> {
         wanted.push(gpu);
         cluster.scores(scores)?;
         cluster.write_table(&[])?;
-        ids.push(cluster.submit(&["--gres=shard:1"], "sleep 300")?);
+        ids.push(cluster.submit(&["--gres=shard:1"], &cluster.until_released())?);
     }
     println!(
         "#    policy wait of the simulator and of loga place takes {by_wait} of them there too"
@@ -147,7 +147,7 @@ pub(crate) fn at_once(cluster: &Cluster) -> Result<(), String> {
     cluster.scores([[0.0; GPUS]; NODES.len()])?;
     cluster.forget()?;
     cluster.write_table(&[])?;
-    let submit = |_: &u32| cluster.submit(&["--gres=shard:1"], "sleep 300");
+    let submit = |_: &u32| cluster.submit(&["--gres=shard:1"], &cluster.until_released());
     let ids: Vec<String> = jobs.iter().map(submit).collect::<Result<_, _>>()?;
     compare(cluster, &ids, &wanted)
 }
