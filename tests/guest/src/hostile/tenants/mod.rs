@@ -26,6 +26,7 @@ use loga::share::BURST;
 use loga::uapi;
 use loga::units::Ns;
 use std::fs;
+use std::ops::RangeInclusive;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -61,7 +62,18 @@ fn in_cgroup(words: &str, cgroup: &Cgroup) -> Result<Program, String> {
     Ok(program)
 }
 
+/// Percent that clients with this limit, which always want the GPU, have in a window. What they did not
+/// use before it they may use in it, and the last decision is for a period; what they used too much
+/// before it they pay in it, and they are let go a period late.
+fn promised(limit: f64, window_ms: u64) -> RangeInclusive<f64> {
+    // CAST (all): milliseconds.
+    let part = |time: Ns| time.get() as f64 / 1e6 / window_ms as f64;
+    let (burst, period) = (part(BURST), part(MIN_SPARSE));
+    limit * (1.0 - period) - 100.0 * period..=limit * (1.0 + burst) + 100.0 * period
+}
+
 fn limit_holds_in_cgroups_that_its_tenant_made() -> Verdict {
+    const WINDOW_MS: u64 = 2000;
     let stage = Stage::set(&model(LAZY), "policy=event enforce=1")?;
     let tenant = Cgroup::make("tenant")?;
     tenant.delegate(USER)?;
@@ -73,11 +85,11 @@ fn limit_holds_in_cgroups_that_its_tenant_made() -> Verdict {
         program.send(&path.display().to_string())?;
         let client = stage.wait_until_measured(program.pid())?;
         shown.push(client.limit);
-        let [share] = shares([program.pid()], 500, 2000)?;
+        let [share] = shares([program.pid()], 500, WINDOW_MS)?;
         within(
             &format!("percent in {place:?} with a limit of 10"),
             share,
-            7.0..=11.5,
+            promised(10.0, WINDOW_MS),
         )?;
     }
     ensure!(shown == [10, 10], "limits shown: {shown:?}");
@@ -113,11 +125,7 @@ fn nested_limits_hold_all_at_once() -> Verdict {
     let pids = [programs[0].pid(), programs[1].pid()];
     const WINDOW_MS: u64 = 3000;
     let [in_left, in_right] = shares(pids, 1000, WINDOW_MS)?;
-    // What was not used before the window may be used in it, and the last decision is for a period.
-    // CAST (all): milliseconds.
-    let ms = |time: Ns| time.get() as f64 / 1e6;
-    let window = WINDOW_MS as f64;
-    let most = |limit: f64| limit * (1.0 + ms(BURST) / window) + 100.0 * ms(MIN_SPARSE) / window;
+    let most = |limit: f64| *promised(limit, WINDOW_MS).end();
     within("percent with a limit of 10", in_left, ..=most(10.0))?;
     let both = in_left + in_right;
     within("percent with a limit of 30", both, 24.0..=most(30.0))?;
