@@ -55,7 +55,8 @@ pub(crate) struct Machine {
     /// Folder for the files that the guest sends
     #[arg(long, default_value = "out")]
     pub(crate) out: PathBuf,
-    /// End the machine after this many seconds of host time
+    /// End the machine when no test has ended for this many seconds of host time, since its start or
+    /// since the last one
     #[arg(long, default_value_t = 300, value_name = "SECONDS")]
     timeout: u64,
     /// More words for the kernel's command line
@@ -83,9 +84,24 @@ pub(crate) struct Run {
     pub(crate) dmesg: String,
     /// The kernel's complaints, and why the run ended early if it did.
     pub(crate) trouble: Vec<String>,
+    /// Whether its limit ended it: that may be the host's fault.
+    pub(crate) is_killed: bool,
 }
 
 impl Run {
+    /// Tests that the guest meant to run, if it has said so.
+    fn planned(&self) -> usize {
+        let mut lines = self.console.lines();
+        let plan = lines.find_map(|line| line.strip_prefix("1.."));
+        plan.and_then(|number| number.trim().parse().ok())
+            .unwrap_or(0)
+    }
+
+    /// Tests whose end is on the console.
+    pub(crate) fn results(&self) -> usize {
+        results(&self.console).0.lines().count()
+    }
+
     /// The exit status to return: the guest's, unless the kernel complained.
     pub(crate) fn exit_code(&self) -> u8 {
         match (self.status, self.trouble.is_empty()) {
@@ -156,6 +172,7 @@ impl Machine {
                 console: String::new(),
                 dmesg: String::new(),
                 trouble: Vec::new(),
+                is_killed: false,
             },
         };
         let result = session.follow(Duration::from_secs(self.timeout), &self.out);
@@ -288,10 +305,17 @@ struct Session {
 impl Session {
     /// Reads until the guest sends its status, dies, or runs out of time.
     fn follow(&mut self, limit: Duration, out: &Path) -> Result<()> {
-        let start = Instant::now();
+        let (mut since, mut seen, mut read) = (Instant::now(), 0, 0);
         loop {
             let ended = self.child.try_wait()?;
             self.read_console()?;
+            if self.run.console.len() > read {
+                read = self.run.console.len();
+                let results = self.run.results();
+                if results > seen {
+                    (since, seen) = (Instant::now(), results);
+                }
+            }
             let bytes = self.files.more()?;
             self.receiver.push(&bytes);
             while let Some(message) = self.receiver.next()? {
@@ -318,10 +342,13 @@ impl Session {
                 return Ok(());
             }
             // TIMEOUT: the guest may hang in any way; host time always passes.
-            if start.elapsed() > limit {
-                self.run
-                    .trouble
-                    .push(format!("no end after {} s: killed", limit.as_secs()));
+            if since.elapsed() > limit {
+                let seconds = limit.as_secs();
+                let left = self.run.planned().saturating_sub(seen);
+                self.run.trouble.push(format!(
+                    "killed: no test ended for {seconds} s, {seen} had before, {left} were left"
+                ));
+                self.run.is_killed = true;
                 return Ok(());
             }
             thread::sleep(READ_EVERY);
@@ -371,6 +398,7 @@ mod tests {
             console: String::new(),
             dmesg: String::new(),
             trouble,
+            is_killed: false,
         }
     }
 
@@ -382,6 +410,14 @@ mod tests {
         assert_eq!(run(Some(0), &["WARNING: x"]).exit_code(), 124);
         assert_eq!(run(None, &["killed"]).exit_code(), 124);
         assert_eq!(run(None, &[]).exit_code(), 124);
+    }
+
+    #[test]
+    fn results_are_the_tests_that_have_ended() {
+        let mut run = run(None, &[]);
+        assert_eq!((run.results(), run.planned()), (0, 0));
+        run.console = "1..3\nok 1 a\n# ok 2\nnot ok 2 b\nok 3".to_owned();
+        assert_eq!((run.results(), run.planned()), (2, 3));
     }
 
     #[test]
