@@ -51,13 +51,15 @@ fn all(site: &Site) -> Result<Outcome, Outcome> {
         one.finish(site.left())?.report::<serde_json::Value>()?;
     }
     kept.extend([keep(site, "two-a")?, keep(site, "two-b")?]);
-    let mut load = recorded("beside", BESIDE).start()?;
+    let mut load = recorded("beside", BESIDE).with_announcement().start()?;
+    // It has made its objects by then.
+    load.wait_for_start(site.left())?;
     let mut lists = Vec::new();
     for (program, words) in LISTS {
         lists.push(list(site, &recorder, program, words, &mut load));
     }
-    // What it recorded is there however it ended.
-    drop(load);
+    // What it recorded is there however it ended; the mappings that are left it notes at its end.
+    load.finish(site.left())?;
     kept.push(keep(site, "beside")?);
     Ok(Outcome::Done {
         found: format!("{}; {}", kept.join(", "), lists.join(", ")),

@@ -85,6 +85,7 @@ int main(int argc, char **argv)
 	doorbell = mmap(NULL, DOORBELL_BYTES, PROT_WRITE, MAP_SHARED, device, 0);
 	if (doorbell == MAP_FAILED)
 		return 1;
+	fputs("started\n", stderr);
 	for (uint32_t kernel = 1; kernel <= count && now() < end; kernel++) {
 		uint64_t submitted = now(), returned, started;
 		uint32_t seen = 0;
