@@ -51,6 +51,10 @@ const HOLD: [(&str, &str); 8] = [
 const COUNTED: u64 = 200;
 /// Kernels that are queued when a hold begins; the queue is full from the first millisecond on.
 const QUEUE: &str = "--kernel-us 1000 --depth 64";
+/// From the first ring of a process to a hold: objects are made and the load is calibrated by then.
+const BEFORE_MS: &str = "3000";
+/// How much longer than a hold its run is: a hold begins in it and ends in it, whenever it began.
+const AROUND_S: u64 = 5;
 /// Rings that are swallowed in a run.
 const SWALLOWED: &str = "12";
 /// How long after each it is made up for: many times the kernels of a run.
@@ -216,13 +220,10 @@ fn count(site: &Site, library: &Path) -> Result<Counted, Outcome> {
 }
 
 fn one_hold(site: &Site, library: &Path, asked_ms: u64) -> Result<Hold, Outcome> {
-    // A second before it and at least a second behind it.
-    let words = format!(
-        "{QUEUE} --seconds {}",
-        asked_ms.div_ceil(1000).saturating_add(2)
-    );
+    let seconds = asked_ms.div_ceil(1000).saturating_add(AROUND_S);
+    let words = format!("{QUEUE} --seconds {seconds}");
     let lasts = asked_ms.to_string();
-    let variables = [("HOLD_AFTER_MS", "1000"), ("HOLD_MS", &*lasts)];
+    let variables = [("HOLD_AFTER_MS", BEFORE_MS), ("HOLD_MS", &*lasts)];
     let name = format!("hold-{asked_ms}");
     let (finished, said, kernels) = run(site, library, &name, &words, &variables)?;
     Ok(Hold {

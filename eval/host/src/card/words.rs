@@ -54,8 +54,11 @@ fn all(site: &Site) -> Result<Outcome, Outcome> {
     site.keep("registers.json", &report)?;
     match bar0(site) {
         Ok((found, registers)) => {
-            report.samples = sampled(site, &found, registers)?;
+            let word = status_word(&found);
             report.bar0 = Ok(found);
+            // A load that does not run costs the samples alone.
+            site.keep("registers.json", &report)?;
+            report.samples = sampled(site, word, registers)?;
         }
         Err(refusal) => report.bar0 = Err(refusal),
     }
@@ -85,9 +88,13 @@ fn bar0(site: &Site) -> Result<(Survey, Bar0), Refusal> {
     Ok((survey(&mut registers), registers))
 }
 
-/// Samples the first status word that could be read, beside a load.
-fn sampled(site: &Site, found: &Survey, mut registers: Bar0) -> Result<Option<Samples>, Outcome> {
-    let Some((offset, layout)) = status_word(found) else {
+/// Samples the status word, if there is one that could be read, beside a load.
+fn sampled(
+    site: &Site,
+    word: Option<(u32, Layout)>,
+    mut registers: Bar0,
+) -> Result<Option<Samples>, Outcome> {
+    let Some(word) = word else {
         return Ok(None);
     };
     let mut load = Load::new(site, "sampled", WORDS)
@@ -95,7 +102,6 @@ fn sampled(site: &Site, found: &Survey, mut registers: Bar0) -> Result<Option<Sa
         .start()?;
     load.wait_for_start(site.left())?;
     let mut clock = HostClock::start();
-    let word = (offset, layout);
     let samples = sample(&mut registers, &mut clock, word, SAMPLED, SEED);
     load.finish(site.left())?;
     Ok(Some(samples))
