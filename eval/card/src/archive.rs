@@ -52,7 +52,8 @@ impl Archive {
 
     /// Adds a step with its files. A file that the archive may not have is left out, and the
     /// manifest says why.
-    pub fn add(&mut self, step: StepRecord, files: Vec<(String, Vec<u8>)>) {
+    pub fn add(&mut self, mut step: StepRecord, files: Vec<(String, Vec<u8>)>) {
+        step.outcome = step.outcome.printable();
         for (file, contents) in files {
             let name = format!("{}/{file}", step.name);
             if let Err(error) = self.keep(name, contents) {

@@ -42,6 +42,23 @@ impl Outcome {
         }
     }
 
+    /// With spaces for control characters: the words are often those of other programs.
+    pub(crate) fn printable(self) -> Self {
+        let plain = |text: String| text.replace(char::is_control, " ");
+        match self {
+            Outcome::Done { found } => Outcome::Done {
+                found: plain(found),
+            },
+            Outcome::Refused { by, answer } => Outcome::Refused {
+                by: plain(by),
+                answer: plain(answer),
+            },
+            Outcome::Untried { needs } => Outcome::Untried {
+                needs: plain(needs),
+            },
+        }
+    }
+
     /// Not tried for want of something.
     pub fn untried(needs: impl Into<String>) -> Self {
         Outcome::Untried {
@@ -143,6 +160,23 @@ impl Manifest {
         if version != u64::from(VERSION) {
             return Err(Error::Version(version));
         }
+        if has_control(&value) {
+            return Err(Error::Manifest("has control characters".to_owned()));
+        }
         serde_json::from_value(value).map_err(refuse)
+    }
+}
+
+/// Whether a text in it would do something to the terminal that it is printed on. JSON lets a text have
+/// any character. Its depth is bounded by the parser.
+fn has_control(value: &Value) -> bool {
+    let is_bad = |text: &str| text.contains(char::is_control);
+    match value {
+        Value::String(text) => is_bad(text),
+        Value::Array(all) => all.iter().any(has_control),
+        Value::Object(all) => all
+            .iter()
+            .any(|(name, one)| is_bad(name) || has_control(one)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
 }

@@ -273,6 +273,27 @@ fn file_that_is_not_what_its_name_says_is_refused() {
     }
 }
 
+/// A manifest is printed: its texts do nothing to a terminal.
+#[test]
+fn manifest_with_control_characters_is_refused() {
+    let said = "manifest.json: has control characters";
+    for (from, to) in [
+        ("20 channels", "\\u001b[2J"),
+        ("0123abc", "0123\\nabc"),
+        ("\"found\"", "\"\\u009bfound\""),
+    ] {
+        let error = refusal(&tar_of(&manifest(from, to), &FILES));
+        assert_eq!(error.to_string(), said, "{to}");
+    }
+    // What a program said is written so that it is read again.
+    let mut archive = good();
+    let coloured = Outcome::refused("cc", "\u{1b}[31merror:\tno file");
+    archive.add(step("hold", coloured), Vec::new());
+    let read = Archive::parse(&archive.bytes().expect("bytes")).expect("an archive");
+    let last = read.manifest.steps.last().expect("a step");
+    assert_eq!(last.outcome, Outcome::refused("cc", " [31merror: no file"));
+}
+
 /// Nobody's archive is to carry it, so a writer that does is found by the first who checks.
 #[test]
 fn file_with_the_uuid_of_a_card_is_refused_and_not_written() {
