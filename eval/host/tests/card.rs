@@ -11,7 +11,10 @@ use nix::sys::signal::{kill, Signal};
 use nix::unistd::Pid;
 use std::fs;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// TIMEOUT: far below the thousand seconds for which the fake would run.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 #[test]
 fn every_step_is_refused_with_a_reason_where_there_is_no_card() {
@@ -136,12 +139,19 @@ fn bad_arguments_are_refused_by_name_and_nothing_is_asked() {
     assert_eq!(names(&host.path("tmp")), [""; 0]);
 }
 
-/// Processes of the fake that run, by the name that it gives itself.
-fn running(name: &str) -> bool {
-    let entries = fs::read_dir("/proc").expect("processes").flatten();
-    entries
-        .filter_map(|entry| fs::read_to_string(entry.path().join("cmdline")).ok())
-        .any(|words| words.contains(name))
+/// Waits until no process of the fake runs, by the name that it gives itself: one that was killed ends
+/// when it gets a processor.
+fn await_end(name: &str) {
+    let runs = || {
+        let entries = fs::read_dir("/proc").expect("processes").flatten();
+        let words = |entry: fs::DirEntry| fs::read_to_string(entry.path().join("cmdline")).ok();
+        entries.filter_map(words).any(|words| words.contains(name))
+    };
+    let since = Instant::now();
+    while runs() {
+        assert!(since.elapsed() < PATIENCE, "{name} runs");
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 #[test]
@@ -161,7 +171,7 @@ fn load_that_hangs_costs_its_step_and_leaves_no_process() {
         );
     }
     assert!(host.path("started").exists());
-    assert!(!running(&name), "{name} runs");
+    await_end(&name);
 }
 
 #[test]
@@ -201,7 +211,7 @@ fn interruption_ends_what_runs_and_writes_no_archive() {
     );
     assert!(!host.path("card.tar").exists());
     host.nothing_is_left();
-    assert!(!running(&name), "{name} runs");
+    await_end(&name);
 }
 
 #[test]

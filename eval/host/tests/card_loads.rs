@@ -29,7 +29,7 @@ fn host_with_load() -> Host {
 #[test]
 fn held_process_waits_and_goes_on_and_its_rings_are_counted() {
     let host = host_with_load();
-    let archive = host.archive("--only hold --hold-ms 100,300");
+    let archive = host.archive("--only hold --hold-ms 300,600");
     let said = outcome(&archive, "hold");
     assert!(matches!(said, Outcome::Done { .. }), "{said}");
     let found = json(&archive, "hold/hold.json");
@@ -50,17 +50,15 @@ fn held_process_waits_and_goes_on_and_its_rings_are_counted() {
         .iter()
         .all(|token| token["offset"] == 0x90 && token["stores"] == 1));
     let holds = found["holds"].as_array().expect("holds");
-    for (hold, asked) in holds.iter().zip([100, 300]) {
+    for (hold, asked) in holds.iter().zip([300, 600]) {
         assert_eq!(hold["asked_ms"], asked);
         assert_eq!(hold["program"], "exit status: 0");
         let held = &hold["holds"][0];
         assert!(held["held_ms"].as_f64() >= Some(asked.into()), "{held}");
-        // One thread submits, so one store waits; its device has no queue, and so nothing goes on.
-        assert_eq!(
-            (&held["waited"], &held["started"]),
-            (&1.into(), &0.into()),
-            "{held}"
-        );
+        // One thread submits, so one store waits. Its device has no queue: at most the kernel starts
+        // whose ring came just before.
+        assert_eq!(held["waited"], 1, "{held}");
+        assert!(held["started"].as_u64() <= Some(1), "{held}");
     }
     assert_eq!(holds.len(), 2);
     // The device of this load looks at the doorbell: it takes nothing along whose ring does not come.
