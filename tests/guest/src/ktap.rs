@@ -183,9 +183,6 @@ pub(crate) fn run_chosen(chosen: &[Test]) -> bool {
     for (number, test) in (1..).zip(chosen) {
         let since_ns = Monotonic.now_ns();
         let verdict = judge(test);
-        if test.timed && matches!(verdict, Err(Failure::Failed(_))) {
-            print!("{}", loga_ktap::timed(test.name));
-        }
         let took_ms = Monotonic.now_ns().saturating_sub(since_ns) / 1_000_000;
         passed &= report(number, test.name, verdict);
         println!("# {} took {took_ms} ms", test.name);

@@ -14,7 +14,6 @@ pub use parse::strip_stamp;
 pub use write::begin;
 pub use write::diagnostics;
 pub use write::result;
-pub use write::timed;
 
 /// How one test ended.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -14,11 +14,6 @@ pub fn diagnostics(text: &str) -> String {
     text.lines().map(|line| format!("# {line}\n")).collect()
 }
 
-/// The line that says that a test that failed compares times or shares.
-pub fn timed(name: &str) -> String {
-    diagnostics(&format!("{name} is timed"))
-}
-
 /// The line of a result; numbers begin at 1.
 pub fn result(number: usize, test: &Test) -> String {
     let Test {

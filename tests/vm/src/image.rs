@@ -12,7 +12,7 @@ use anyhow::{bail, Context, Result};
 use crate::cpio::{Archive, Entry};
 
 /// Contents of the image besides the fixed parts.
-#[derive(Debug, Clone, clap::Args)]
+#[derive(Debug, clap::Args)]
 pub(crate) struct Contents {
     /// A statically linked busybox
     #[arg(long, env = "LOGA_BUSYBOX", default_value = "/bin/busybox")]

@@ -27,12 +27,10 @@ pub(crate) enum Echo {
     Results,
     /// The console is the terminal of the caller, which the emulator reads and writes itself.
     Terminal,
-    /// Nothing.
-    None,
 }
 
 /// The machine itself.
-#[derive(Debug, Clone, clap::Args)]
+#[derive(Debug, clap::Args)]
 pub(crate) struct Machine {
     /// Kernel image to boot
     #[arg(long, env = "LOGA_KIMAGE", value_name = "FILE")]
@@ -113,15 +111,6 @@ impl Run {
 }
 
 impl Machine {
-    /// The same with another seed, and its files in a folder of this name below.
-    pub(crate) fn again(&self, seed: u32, folder: &str) -> Self {
-        Self {
-            seed,
-            out: self.out.join(folder),
-            ..self.clone()
-        }
-    }
-
     /// Boots `image`, passes on the part of its console that `echo` selects, and
     /// waits for the end.
     ///
@@ -363,7 +352,7 @@ impl Session {
         let (text, shown) = match self.echo {
             Echo::All => (new.to_owned(), new.len()),
             Echo::Results => results(new),
-            Echo::Terminal | Echo::None => (String::new(), new.len()),
+            Echo::Terminal => (String::new(), new.len()),
         };
         let mut output = std::io::stdout().lock();
         // A closed pipe on our side is no reason to leave a machine behind.

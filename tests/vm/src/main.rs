@@ -17,7 +17,6 @@ mod flakes;
 mod image;
 mod machine;
 mod printed;
-mod steady;
 mod terminal;
 mod transfer;
 mod trouble;
@@ -32,6 +31,7 @@ use loga_ktap::{Outcome, Report, Test};
 use crate::clock::Time;
 use crate::image::Contents;
 use crate::machine::{Echo, Machine, Run};
+use crate::printed::printed;
 use crate::terminal::Terminal;
 
 #[derive(Debug, Parser)]
@@ -85,10 +85,6 @@ struct TestArgs {
     /// Program that prints KTAP
     #[arg(long, default_value = "loga-guest run")]
     guest: String,
-    /// Run a timed test that failed again with two other seeds, each in a fresh machine, unless more
-    /// tests than MOST failed: so many are not chance
-    #[arg(long, value_name = "MOST", default_value_t = 0)]
-    again: usize,
 }
 
 fn main() -> ExitCode {
@@ -196,14 +192,20 @@ fn test(args: &TestArgs) -> Result<u8> {
         println!("{only}; all of them run once more");
         run = args.machine.run(&image, Echo::Results)?;
     }
-    let mut report = whole_report(args, &run);
+    let report = whole_report(args, &run);
     keep_console(&args.machine, &run)?;
-    let unsteady = repeat(args, &run, &mut report)?;
     // Passes of the guest were shown during the run.
     let own = guest_report(&run).tests;
     let is_shown = |test: &&Test| own.contains(test) && test.outcome == Outcome::Pass;
+    let printed = printed(&run.console);
     for test in report.tests.iter().filter(|test| !is_shown(test)) {
         print_test(test);
+        let own = printed.iter().find(|one| one.name == test.name);
+        if let (Outcome::Fail, Some(own)) = (&test.outcome, own) {
+            own.lines
+                .iter()
+                .for_each(|line| println!("         {line}"));
+        }
     }
     let failed = report.count(&Outcome::Fail);
     if failed > 0 {
@@ -216,9 +218,6 @@ fn test(args: &TestArgs) -> Result<u8> {
     let skipped = report.count(&Outcome::Skip);
     if skipped > 0 {
         println!("{skipped} skipped");
-    }
-    for line in unsteady {
-        println!("{line}");
     }
     println!("{} passed, {failed} failed", report.count(&Outcome::Pass));
     Ok(u8::from(failed > 0))
@@ -249,47 +248,6 @@ fn whole_report(args: &TestArgs, run: &Run) -> Report {
 fn keep_console(machine: &Machine, run: &Run) -> Result<()> {
     let path = machine.out.join("console.txt");
     fs::write(&path, &run.console).with_context(|| format!("cannot write {}", path.display()))
-}
-
-/// Runs timed tests that failed again, and counts in the report what that showed. Returns the
-/// lines that name unsteady tests.
-fn repeat(args: &TestArgs, run: &Run, report: &mut Report) -> Result<Vec<String>> {
-    let timed = steady::timed_failures(report, &run.console);
-    let mut unsteady = Vec::new();
-    // A machine that died, or a kernel that complained, is no matter of seeds.
-    let sound = run.status.is_some() && run.trouble.is_empty();
-    if !sound || report.count(&Outcome::Fail) > args.again {
-        return Ok(unsteady);
-    }
-    for name in timed {
-        let first = args.machine.seed;
-        let mut attempts = vec![steady::attempt(&name, first, report, &run.console)];
-        for seed in (1..=steady::AGAIN).map(|other| first.wrapping_add(other)) {
-            let one = TestArgs {
-                kunit: Vec::new(),
-                guest: format!("loga-guest run --exact {name}"),
-                machine: args.machine.again(seed, &format!("again-{name}-{seed}")),
-                contents: args.contents.clone(),
-                again: 0,
-            };
-            let run = one
-                .machine
-                .run(&one.contents.build(&test_line(&one))?, Echo::None)?;
-            keep_console(&one.machine, &run)?;
-            let report = whole_report(&one, &run);
-            attempts.push(steady::attempt(&name, seed, &report, &run.console));
-        }
-        match steady::settle(report, &name, &attempts) {
-            Some(lines) => unsteady.extend(lines),
-            None => {
-                println!("failed {name}");
-                attempts
-                    .iter()
-                    .for_each(|attempt| println!("{}", steady::describe(attempt)));
-            }
-        }
-    }
-    Ok(unsteady)
 }
 
 /// KTAP of the guest's own tests: console lines that are not the kernel's.
