@@ -69,3 +69,47 @@ fn every_live_knob_is_described_as_a_file_and_in_json() {
         );
     }
 }
+
+/// What stands between backticks.
+fn quoted(text: &str) -> Vec<&str> {
+    text.split('`').skip(1).step_by(2).collect()
+}
+
+#[test]
+fn every_slow_test_of_the_guest_is_in_the_table_of_slow_tests() {
+    let text = document("testing.md");
+    let (_, rest) = text.split_once("## Slow tests").expect("a section");
+    let table = rest.split("\n## ").next().unwrap_or(rest);
+    let first = table.lines().filter_map(|row| row.split('|').nth(1));
+    let known: Vec<&str> = first.flat_map(quoted).collect();
+    let is_known = |name: &str| {
+        let beginning = |word: &&str| word.strip_suffix("..").map(|word| name.starts_with(word));
+        known
+            .iter()
+            .any(|word| beginning(word).unwrap_or(*word == name))
+    };
+    let guest = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/guest/src");
+    let folders = [guest.clone(), guest.join("hostile"), guest.join("faults")];
+    let files = folders
+        .iter()
+        .flat_map(|folder| fs::read_dir(folder).expect("a folder"));
+    let mut slow = 0;
+    for path in files.map(|entry| entry.expect("an entry").path()) {
+        let Ok(source) = fs::read_to_string(&path) else {
+            continue; // A folder.
+        };
+        for line in source.lines() {
+            let Some((name, marks)) = line.trim().trim_end_matches(',').split_once(": ") else {
+                continue;
+            };
+            let mut marks = marks.split(' ');
+            if marks.clone().all(|mark| ["timed", "slow"].contains(&mark))
+                && marks.any(|mark| mark == "slow")
+            {
+                slow += 1;
+                assert!(is_known(name), "docs/testing.md says nothing of {name}");
+            }
+        }
+    }
+    assert!(slow > 20, "{slow} slow tests were found");
+}

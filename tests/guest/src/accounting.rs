@@ -16,8 +16,8 @@ use std::time::Duration;
 crate::ktap::tests![
     poller_without_open_files_does_not_run,
     attribution_of_one_to_three_matches_the_model: timed,
-    attribution_of_many_short_kernels_matches_the_model: timed,
-    poller_beside_a_busy_thread_watches_on_and_lets_it_run: timed,
+    attribution_of_many_short_kernels_matches_the_model: timed slow,
+    poller_beside_a_busy_thread_watches_on_and_lets_it_run: timed slow,
     attribution_by_channel_table_matches_the_model: timed,
     copies_are_not_charged_as_compute: timed,
     frames_last_as_long_as_their_kernels: timed,

@@ -14,8 +14,8 @@ use std::time::Duration;
 crate::ktap::tests![
     las_levels_serves_a_user_with_two_processes_as_much_as_one_with_one: timed,
     las_serves_a_user_that_starts_anew_no_more_than_its_part: timed,
-    las_levels_serves_a_user_that_starts_anew_no_more_than_its_part: timed,
-    las_levels_serves_a_process_that_starts_anew_no_more_than_its_part: timed,
+    las_levels_serves_a_user_that_starts_anew_no_more_than_its_part: timed slow,
+    las_levels_serves_a_process_that_starts_anew_no_more_than_its_part: timed slow,
 ];
 
 /// It always wants the GPU.

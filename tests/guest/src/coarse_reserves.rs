@@ -15,7 +15,7 @@ use loga::uapi;
 use std::time::{Duration, Instant};
 
 crate::ktap::tests![
-    reserve_without_dispatch_is_a_part_of_the_gpu: timed,
+    reserve_without_dispatch_is_a_part_of_the_gpu: timed slow,
     reserve_without_dispatch_is_refused_where_its_period_is_too_short,
 ];
 

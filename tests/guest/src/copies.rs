@@ -12,10 +12,10 @@ use loga_cli::stat::{Client, Stat};
 use std::time::Duration;
 
 crate::ktap::tests![
-    copies_polled_in_bursts_match_the_model: timed,
+    copies_polled_in_bursts_match_the_model: timed slow,
     copies_sampled_sparsely_match_the_model: timed,
     copies_of_a_throttled_client_match_the_model: timed slow,
-    maxmin_divides_the_copy_engine_between_those_that_copy: timed,
+    maxmin_divides_the_copy_engine_between_those_that_copy: timed slow,
     copies_of_a_killed_client_stay_in_the_totals,
     copies_without_compute_are_neither_idle_nor_unknown,
 ];

@@ -19,7 +19,7 @@ use throttle::statistics::Frames;
 crate::ktap::tests![
     frames_of_a_higher_priority_wait_for_one_submission_of_another: timed,
     clients_of_one_priority_take_turns: timed,
-    policy_divides_time_between_clients_that_take_turns: timed,
+    policy_divides_time_between_clients_that_take_turns: timed slow,
     client_of_a_low_priority_gets_its_turn_once_a_second: timed,
     copies_do_not_wait_for_kernels: timed,
     endless_command_holds_others_for_two_seconds_and_they_are_decided_on_after_it,

@@ -16,7 +16,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 crate::ktap::tests![
-    means_of_a_client_alone_are_those_of_the_model_and_fade: timed,
+    means_of_a_client_alone_are_those_of_the_model_and_fade: timed slow,
     two_hogs_want_a_whole_gpu_each_and_every_user_sees_the_sums: timed,
 ];
 

@@ -16,18 +16,18 @@ use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 crate::ktap::tests![
-    maxmin_gives_light_clients_their_demand_and_the_rest_to_the_hog: timed,
+    maxmin_gives_light_clients_their_demand_and_the_rest_to_the_hog: timed slow,
     maxmin_with_sparse_accounting_does_so_too: timed,
     policy_maxmin_is_the_default,
     mix_runs_under_each_policy_and_no_client_stays_throttled: timed,
     credit_divides_time_by_weight: timed,
     credit_slo_gives_a_client_its_target_whatever_its_weight: timed,
     cosched_prefers_a_client_that_is_on_a_processor: timed,
-    las_serves_clients_that_always_want_the_gpu_alike: timed,
-    timeslices_are_divided_between_users_by_weight: timed,
+    las_serves_clients_that_always_want_the_gpu_alike: timed slow,
+    timeslices_are_divided_between_users_by_weight: timed slow,
     las_levels_serves_a_new_client_first_and_starves_none: timed,
     turns_give_equal_shares_to_clients_that_always_want_more: timed,
-    channel_that_never_drains_ends_the_phase_with_a_counted_warning,
+    channel_that_never_drains_ends_the_phase_with_a_counted_warning: slow,
     kill_behind_a_barrier_is_prompt,
     unload_behind_a_barrier_works_once_all_clients_are_gone,
 ];

@@ -27,7 +27,7 @@ crate::ktap::tests![
     idle_class_runs_only_when_no_other_client_wants_the_gpu: timed,
     group_by_user_divides_between_users: timed slow,
     groups_have_what_their_clients_got,
-    policy_changes_under_load_leave_no_client_throttled,
+    policy_changes_under_load_leave_no_client_throttled: slow,
 ];
 
 /// Keeps the GPU busy: three kernels queued, two phases' worth of channels.

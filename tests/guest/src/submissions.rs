@@ -15,7 +15,7 @@ use crate::{sysfs, truth};
 use std::time::Duration;
 
 crate::ktap::tests![
-    trace_has_each_turn_with_what_it_used: timed,
+    trace_has_each_turn_with_what_it_used: timed slow,
     length_beside_work_from_before_dispatch_is_not_learned: timed,
 ];
 
