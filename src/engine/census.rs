@@ -73,14 +73,15 @@ impl Engine {
     /// Makes the next decision come soon: a non-polling phase ends now, a polling phase as soon as
     /// it has lasted `poll_ms`, [`MIN_SPARSE`] with sparse accounting. Not earlier, because
     /// applications create a dozen channels in a row, and a phase of no length would see no client
-    /// active and lift all of them. And no non-polling phase ends within [`Config::least_gap`] of
+    /// active and lift all of them. With sparse accounting it goes on for as long without a channel:
+    /// one that comes meanwhile is sampled. And no non-polling phase ends within [`Config::least_gap`] of
     /// the last one that was cut short. Returns whether the main thread has to wake up.
     pub fn decide_soon(&mut self, now: Ns) -> bool {
         let earliest = self.earliest().max(now);
         match &mut self.state {
             State::Polling { since, deadline } => {
                 let least = match self.accounting {
-                    _ if self.allocated == 0 => Ns::ZERO,
+                    Accounting::Burst if self.allocated == 0 => Ns::ZERO,
                     Accounting::Burst => Ns::from_ms(self.config.poll_ms.into()),
                     Accounting::Sparse => MIN_SPARSE,
                 };
@@ -99,10 +100,34 @@ impl Engine {
         }
     }
 
+    /// Whether samples are taken in non-polling phases: not with sparse accounting, nor for policies
+    /// in stages, whose phases have no known length. There all time is charged alike.
+    pub fn samples_pauses(&self) -> bool {
+        self.accounting == Accounting::Burst && !self.config.policy.staged()
+    }
+
+    /// Whether there are no channels.
+    pub const fn is_deserted(&self) -> bool {
+        self.allocated == 0
+    }
+
+    /// Length of a period with the channels and clients of now.
+    pub fn usual_period(&self) -> Ns {
+        let lengths = self
+            .config
+            .lengths(self.allocated.max(1), self.active, None);
+        lengths.period()
+    }
+
     /// When a polling phase may be forced next.
     pub(super) fn earliest(&self) -> Ns {
         let after = |last: Ns| last.saturating_add(self.config.least_gap());
-        self.forced.map_or(Ns::ZERO, after)
+        match self.config.effective_accounting() {
+            Accounting::Burst => self.forced.map_or(Ns::ZERO, after),
+            // Its phases are never shorter than [`MIN_SPARSE`], and nothing is known of what is
+            // between them.
+            Accounting::Sparse => Ns::ZERO,
+        }
     }
 
     /// The first channel came while there was none: a polling phase begins, but not as often as

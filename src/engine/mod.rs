@@ -23,6 +23,8 @@
 mod census;
 mod check;
 mod config;
+#[cfg(any(test, loga_kunit))]
+mod deserted_tests;
 mod fallback;
 #[cfg(any(test, loga_kunit))]
 mod phase_tests;
@@ -191,14 +193,6 @@ impl Engine {
         self.planned.period()
     }
 
-    /// Length of a period with the channels and clients of now.
-    pub fn usual_period(&self) -> Ns {
-        let lengths = self
-            .config
-            .lengths(self.allocated.max(1), self.active, None);
-        lengths.period()
-    }
-
     /// Length of the period that ends with a polling phase, before [`Engine::decide`].
     pub const fn span(&self, totals: &PhaseTotals) -> Ns {
         totals.length.saturating_add(self.nonpoll)
@@ -287,7 +281,7 @@ impl Engine {
                 self.state = State::Stopping { since: now };
                 Action::StopPolling
             }
-            State::NonPolling { since, .. } if self.allocated == 0 => {
+            State::NonPolling { since, .. } if self.allocated == 0 && !self.samples_pauses() => {
                 self.note_nonpoll(now.saturating_sub(since));
                 self.park();
                 Action::None
@@ -397,7 +391,12 @@ impl Engine {
             .randomize
             .then(|| Factor::draw(&mut self.random));
         self.planned = self.config.lengths(self.allocated, self.active, factor);
-        self.accounting = self.config.effective_accounting();
+        if self.allocated == 0 {
+            // What samples found since the last polling phase is to be booked, and nothing polled.
+            self.planned.poll = Ns::ZERO;
+        } else {
+            self.accounting = self.config.effective_accounting();
+        }
         self.state = State::Polling {
             since: now,
             deadline: now.saturating_add(self.planned.poll),

@@ -84,7 +84,10 @@ impl<S: Storage> GpuState<S> {
         let shares = &mut self.shares;
         let compute = EngineKind::Compute;
         settle(compute, &mut totals, phase.slots, phase.used, owner, shares);
-        self.sums.copies.measured = phase.copies.is_some();
+        // A phase in which nothing was polled says nothing about that.
+        if !totals.length.is_zero() {
+            self.sums.copies.measured = phase.copies.is_some();
+        }
         if let Some(found) = phase.copies {
             let (mut copied, used) = (found.totals, found.used.iter());
             let copy = EngineKind::Copy;

@@ -64,9 +64,9 @@ impl<S: Storage> Shares<S> {
         copied: impl Iterator<Item = (ClientId, Ns)>,
         compares: bool,
     ) {
-        self.compares = compares;
+        (self.compares, self.is_sampled) = (compares, true);
         self.each_awake(|member| {
-            let counts = compares || member.throttled_by.is_some();
+            let counts = compares || member.changed || member.throttled_by.is_some();
             member.residue = counts.then_some(Ns::ZERO);
         });
         for (id, time) in found {
@@ -93,35 +93,57 @@ impl<S: Storage> Shares<S> {
         }
     }
 
+    /// The channels of a process came or went: the polling phase that follows does not show what it
+    /// did in the non-polling phase, so that what was found there counts, see [`Shares::note_residue`].
+    pub fn note_changed(&mut self, at: usize) {
+        self.wake(at);
+        if let Some(member) = self.members.all_mut().get_mut(at) {
+            member.changed = true;
+            self.changed = true;
+        }
+    }
+
     /// Compares what was found between polling phases with what those show, and notes for which
     /// processes the former counts.
     fn compare(&mut self, poll: Ns, span: Ns) {
+        let sampled = core::mem::take(&mut self.is_sampled);
+        let changed = core::mem::take(&mut self.changed);
+        let compares = self.compares || changed;
         // What the last comparison left is taken away once.
-        if !self.compares && !core::mem::take(&mut self.compared) {
+        if !core::mem::replace(&mut self.compared, compares) && !compares {
             return;
         }
-        self.compared = self.compares;
         let (mut direct, phase) = (Direct::NONE, self.phase);
         self.each_awake(|member| {
             let member = member.in_phase(phase);
+            (member.counted, member.evaded) = (None, None);
+            let is_changed = core::mem::take(&mut member.changed) && sampled;
+            // Nothing was polled that a policy could scale.
+            member.is_unpolled = is_changed && poll.is_zero();
+            if is_changed {
+                let residue = member.residue.unwrap_or_default();
+                member.residue = Some(residue);
+                member.counted = Some(member.used.busy.saturating_add(residue));
+            }
             direct.add(member.used.busy, member.ran_on());
         });
         let (poll, span) = direct.without(poll, span);
         self.each_awake(|member| {
-            (member.counted, member.evaded) = (None, None);
-            let Some(residue) = member.residue.filter(|_| member.throttled_by.is_none()) else {
+            if member.throttled_by.is_some() || member.is_unpolled {
                 return;
-            };
-            let busy = member.used.busy;
-            let scaled = fair::estimate(busy, poll, span);
-            let found = busy.saturating_add(residue);
-            if let Verdict::Found { gained } = member.doubt.note(scaled, found, span) {
-                member.evaded = Some(gained).filter(|gained| !gained.is_zero());
-                member.counted = Some(found);
-                // What the policy sees is of the polling phase.
-                let part = fair::estimate(found, span, poll).min(poll);
-                member.used.counted = Some(part);
             }
+            if let (None, Some(residue)) = (member.counted, member.residue) {
+                let busy = member.used.busy;
+                let scaled = fair::estimate(busy, poll, span);
+                let found = busy.saturating_add(residue);
+                if let Verdict::Found { gained } = member.doubt.note(scaled, found, span) {
+                    member.evaded = Some(gained).filter(|gained| !gained.is_zero());
+                    member.counted = Some(found);
+                }
+            }
+            // What the policy sees is of the polling phase.
+            let part = |found| fair::estimate(found, span, poll).min(poll);
+            member.used.counted = member.counted.map(part);
         });
     }
 

@@ -153,6 +153,10 @@ pub struct Member {
     /// GPU time that samples found in the non-polling phase, if there were any, see
     /// [`crate::account::residue`].
     pub(super) residue: Option<Ns>,
+    /// Its channels came or went since the last decision.
+    pub(super) changed: bool,
+    /// All that it used in the period is `residue`: its channels came or went, and nothing was polled.
+    pub(super) is_unpolled: bool,
     /// As `residue`, time on the copy engine, while it is throttled.
     pub(super) copy_residue: Ns,
     /// Time since the last decision in which a thread of it waited for its turn.
@@ -282,9 +286,11 @@ impl Member {
         self.used.waited = self.used.waited.saturating_add(part).min(most);
     }
 
-    /// All GPU time that it used since it was throttled, if that is known.
+    /// All GPU time that it used in the period, if that is known: of one that is throttled, or of
+    /// which no polling phase shows anything.
     pub(super) fn ran_on(&self) -> Option<Ns> {
-        let residue = self.residue.filter(|_| self.throttled_by.is_some())?;
+        let is_known = self.throttled_by.is_some() || self.is_unpolled;
+        let residue = self.residue.filter(|_| is_known)?;
         Some(residue.saturating_add(self.used.busy))
     }
 

@@ -40,6 +40,8 @@ mod booking;
 mod budget;
 mod coarse;
 mod direct;
+#[cfg(any(test, loga_kunit))]
+mod found_tests;
 mod groups;
 mod lowering;
 mod member;

@@ -10,25 +10,25 @@ use crate::policies::ClientState;
 use crate::storage::Borrowed;
 use crate::units::{Ns, VTime};
 
-type Few<'a> = Shares<Borrowed<'a>>;
+pub(super) type Few<'a> = Shares<Borrowed<'a>>;
 
 /// System virtual time in all tests.
-const T_SYS: VTime = VTime::new(1_000_000);
+pub(super) const T_SYS: VTime = VTime::new(1_000_000);
 
 /// Room for three processes and three groups.
-struct Store {
-    tables: Tables,
-    entries: [Entry; 3],
+pub(super) struct Store {
+    pub(super) tables: Tables,
+    pub(super) entries: [Entry; 3],
 }
 
-struct Tables {
+pub(super) struct Tables {
     members: [Member; 3],
     groups: [Group; 3],
     states: [ClientState; 3],
     rows: [Row; 4],
 }
 
-fn store() -> Store {
+pub(super) fn store() -> Store {
     Store {
         tables: Tables {
             members: [Member::default(); 3],
@@ -40,7 +40,7 @@ fn store() -> Store {
     }
 }
 
-fn shares(tables: &mut Tables, group_by: GroupBy) -> Few<'_> {
+pub(super) fn shares(tables: &mut Tables, group_by: GroupBy) -> Few<'_> {
     Shares::new(
         &mut tables.members[..],
         &mut tables.groups[..],
@@ -50,7 +50,7 @@ fn shares(tables: &mut Tables, group_by: GroupBy) -> Few<'_> {
     )
 }
 
-fn identity(process: u64, user: u32) -> Identity {
+pub(super) fn identity(process: u64, user: u32) -> Identity {
     Identity {
         process,
         user,
@@ -59,7 +59,7 @@ fn identity(process: u64, user: u32) -> Identity {
 }
 
 /// A period of 6 ms, of which 1 ms was polled, that ends at `now_ms`.
-fn period(now_ms: u64) -> Period {
+pub(super) fn period(now_ms: u64) -> Period {
     Period {
         now: Ns::from_ms(now_ms),
         poll: Ns::from_ms(1),
@@ -72,7 +72,7 @@ fn period(now_ms: u64) -> Period {
 }
 
 /// The process at `at` used `us` microseconds of the polling phase.
-fn use_us(shares: &mut Few<'_>, at: usize, us: u64) {
+pub(super) fn use_us(shares: &mut Few<'_>, at: usize, us: u64) {
     let slot = Slot {
         ran: Ns::from_us(us),
         runs: 1,

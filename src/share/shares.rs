@@ -61,6 +61,10 @@ pub struct Shares<S: Storage> {
     /// Whether samples of all processes are compared with this phase, and were with the last one.
     pub(super) compares: bool,
     pub(super) compared: bool,
+    /// There were samples in the non-polling phase before this phase.
+    pub(super) is_sampled: bool,
+    /// Channels of a process came or went since the last decision.
+    pub(super) changed: bool,
     /// A process that is awake has done nothing for long enough to sleep.
     pub(super) has_quiet: bool,
     /// A process may come first, by the last decision.
@@ -99,6 +103,8 @@ impl<S: Storage> Shares<S> {
             phase: 1,
             compares: false,
             compared: false,
+            is_sampled: false,
+            changed: false,
             has_quiet: false,
             has_first: false,
         }

@@ -251,9 +251,16 @@ impl<S: Storage, G: 'static> Pages<S, G> {
         self.get(page_of(chid))
     }
 
+    /// Whether a mapping for this claimant would move the page from another owner to it.
+    pub fn would_move(&self, number: u16, claim: &PageClaim) -> bool {
+        let of_another = self.get(number).filter(|page| page.owner != claim.owner);
+        of_another.is_some_and(|page| claim.proven || page.mappings == 0)
+    }
+
     /// Notes a mapping of a page and returns the owner of the page. A page that has no owner yet
     /// gets the claimant, and `gate`. Nothing without room.
     pub fn map(&mut self, number: u16, claim: &PageClaim, gate: G) -> Option<Claimed> {
+        let moved = self.would_move(number, claim);
         let at = match self.find(number) {
             Ok(at) => at,
             Err(at) => {
@@ -271,7 +278,6 @@ impl<S: Storage, G: 'static> Pages<S, G> {
             }
         };
         let page = self.all_mut().get_mut(at)?;
-        let moved = page.owner != claim.owner && (claim.proven || page.mappings == 0);
         if moved {
             (page.owner, page.at) = (claim.owner, claim.at);
             page.slots = [ChannelRecord::default(); SLOTS];
@@ -286,18 +292,14 @@ impl<S: Storage, G: 'static> Pages<S, G> {
 
     /// Notes that a mapping of a page has been copied.
     pub fn copy(&mut self, number: u16) {
-        let at = self.find(number).ok();
-        if let Some(page) = at.and_then(|at| self.all_mut().get_mut(at)) {
+        if let Some(page) = self.page_mut(number) {
             page.mappings = page.mappings.saturating_add(1);
         }
     }
 
     /// Notes that a mapping of a page has gone. True if it was the last one.
     pub fn unmap(&mut self, number: u16) -> bool {
-        let Ok(at) = self.find(number) else {
-            return false;
-        };
-        let Some(page) = self.all_mut().get_mut(at) else {
+        let Some(page) = self.page_mut(number) else {
             return false;
         };
         page.mappings = page.mappings.saturating_sub(1);
@@ -308,8 +310,7 @@ impl<S: Storage, G: 'static> Pages<S, G> {
     /// Notes that a page that is not mapped has no channels any more, while a phase is measured: the
     /// page keeps its owner until [`Pages::set_live`], after the phase is booked.
     pub fn end(&mut self, number: u16) {
-        let at = self.find(number).ok();
-        if let Some(page) = at.and_then(|at| self.all_mut().get_mut(at)) {
+        if let Some(page) = self.page_mut(number) {
             page.ended = page.mappings == 0;
         }
     }
@@ -348,10 +349,7 @@ impl<S: Storage, G: 'static> Pages<S, G> {
         live: u8,
         mut changed: impl FnMut(Chid, ClientId, Change, &ChannelRecord),
     ) {
-        let Ok(at) = self.find(number) else {
-            return;
-        };
-        let Some(page) = self.all_mut().get_mut(at) else {
+        let Some(page) = self.page_mut(number) else {
             return;
         };
         let owner = page.owner;
@@ -370,15 +368,15 @@ impl<S: Storage, G: 'static> Pages<S, G> {
         }
         page.live = live;
         (page.doubtful, page.ended) = (false, false);
-        if live == 0 && page.mappings == 0 {
+        let is_gone = live == 0 && page.mappings == 0;
+        if let (true, Ok(at)) = (is_gone, self.find(number)) {
             self.table.remove(at);
         }
     }
 
     /// Notes the instance blocks of the channels of a page, see [`Pages::channel_of_tsg`].
     pub fn set_contexts(&mut self, number: u16, contexts: &[u32; SLOTS]) {
-        let at = self.find(number).ok();
-        if let Some(page) = at.and_then(|at| self.all_mut().get_mut(at)) {
+        if let Some(page) = self.page_mut(number) {
             for (record, context) in page.slots.iter_mut().zip(contexts) {
                 record.context = *context;
             }
@@ -398,8 +396,7 @@ impl<S: Storage, G: 'static> Pages<S, G> {
 
     /// Notes the TSG in which a channel has run.
     pub fn note_tsg(&mut self, chid: Chid, id: TsgId) {
-        let at = self.find(page_of(chid)).ok();
-        let Some(page) = at.and_then(|at| self.all_mut().get_mut(at)) else {
+        let Some(page) = self.page_mut(page_of(chid)) else {
             return;
         };
         // CAST: eight.
@@ -437,11 +434,13 @@ impl<S: Storage, G: 'static> Pages<S, G> {
 
     /// The client at `at`, which owns no page, has been forgotten: the later ones move up.
     pub fn forget_position(&mut self, at: usize) {
-        for page in self.all_mut() {
-            if page.at > at {
-                page.at = page.at.saturating_sub(1);
-            }
-        }
+        let later = self.all_mut().iter_mut().filter(|page| page.at > at);
+        later.for_each(|page| page.at = page.at.saturating_sub(1));
+    }
+
+    fn page_mut(&mut self, number: u16) -> Option<&mut Page<G>> {
+        let at = self.find(number).ok()?;
+        self.all_mut().get_mut(at)
     }
 
     fn find(&self, number: u16) -> Result<usize, usize> {

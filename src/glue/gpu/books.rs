@@ -7,7 +7,7 @@
 use super::gate::Gate;
 use super::presence::Presence;
 use crate::engaged::{Row, Specs, SPECS};
-use crate::engine::{Census, ClientState, Engine};
+use crate::engine::{ClientState, Engine};
 use crate::glue::control::events;
 use crate::glue::control::listeners::About;
 use crate::glue::engaged::scheduler::Engaged;
@@ -96,8 +96,9 @@ pub(crate) struct ClientKernel {
     pub(crate) since: Ns,
     /// Time of its threads on processors at the last scan that asked for it.
     pub(super) cpu_time: Option<Ns>,
-    /// Its channels, as [`Books::census`] counted them last.
+    /// Its channels, as [`Books::census`] counted them last, and the time before.
     pub(super) channels: u32,
+    pub(super) channels_before: u32,
     /// Its wait queue, if its submissions are decided on.
     pub(crate) wait_queue: Option<usize>,
 }
@@ -281,6 +282,7 @@ impl Books {
             released: None,
             cpu_time: None,
             channels: 0,
+            channels_before: 0,
             wait_queue: self
                 .engaged
                 .join(identity.user, self.specs.resolve(&identity)),
@@ -335,34 +337,18 @@ impl Books {
         })
     }
 
-    /// Counts the existing channels, for the engine.
-    pub(super) fn census(&mut self) -> Census {
-        for client in self.clients.iter_mut() {
-            client.channels = 0;
-        }
-        for page in self.pages.all() {
-            if let Some(client) = self.clients.get_mut(page.at()) {
-                client.channels = client.channels.saturating_add(page.allocated());
-            }
-        }
-        let mut census = Census::default();
-        for client in self.clients.iter() {
-            census.add(client.channels);
-        }
-        census
-    }
-
     /// Removes clients without pages that have exited, and updates clients that moved to another
     /// cgroup or user. A live process keeps its virtual time: it cannot drop its usage, or a
-    /// throttle, by mapping again.
+    /// throttle, by mapping again. While something is measured, one that has moved is updated at a
+    /// decision, once that is booked.
     pub(crate) fn forget_gone_clients(&mut self) {
         self.swept = self.clients.len();
-        self.sweep(usize::MAX);
+        self.sweep(usize::MAX, self.state.engine.is_parked());
     }
 
     /// As [`Books::forget_gone_clients`], for at most `count` clients, continuing after those of
-    /// the last call.
-    pub(super) fn sweep(&mut self, count: usize) {
+    /// the last call. `booked`: all that was measured is booked.
+    pub(super) fn sweep(&mut self, count: usize, booked: bool) {
         let before = self.clients.len();
         if self.swept == 0 {
             self.swept = before;
@@ -370,7 +356,7 @@ impl Books {
         let (mut at, mut left) = (self.swept.min(before), count);
         while let (Some(last), Some(less)) = (at.checked_sub(1), left.checked_sub(1)) {
             (at, left) = (last, less);
-            self.refresh_client(at);
+            self.refresh_client(at, booked);
         }
         self.swept = at;
         if self.clients.len() != before {
@@ -395,9 +381,10 @@ impl Books {
         self.state.settings.retain(stays);
     }
 
-    /// Removes the client at `at` if it has exited, or updates its cgroup and user. While it owns a
-    /// page its user stays: a process that becomes another one takes no page along.
-    pub(super) fn refresh_client(&mut self, at: usize) {
+    /// Removes the client at `at` if it has exited, or, once all that was measured is `booked`, updates
+    /// its cgroup and user. While it owns a page its user stays: a process that becomes another one
+    /// takes no page along.
+    pub(super) fn refresh_client(&mut self, at: usize, booked: bool) {
         let (Some(member), Some(client)) =
             (self.state.shares.members().get(at), self.clients.get(at))
         else {
@@ -408,7 +395,7 @@ impl Books {
             if identity.user != before && self.pages.has_owner(member.id()) {
                 identity.user = before;
             }
-            if identity != *member.identity() {
+            if booked && identity != *member.identity() {
                 // Without room for another group it stays in its old one.
                 if self.state.rejoin(at, identity).is_ok() {
                     self.follow_spec(at);

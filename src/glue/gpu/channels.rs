@@ -10,6 +10,7 @@ use super::phase::PollingPhase;
 use super::submission_pages::list;
 use super::Gpu;
 use crate::account;
+use crate::engine::Census;
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::process::Process;
 use crate::glue::trace;
@@ -59,6 +60,12 @@ impl Books {
                     None,
                 );
             }
+        }
+        let is_gone = live == 0 && page.mappings() == 0;
+        if is_gone && !self.state.engine.is_parked() {
+            // It keeps its owner until what was measured of its channels is booked.
+            self.pages.end(number);
+            return;
         }
         self.note_live(number, live);
         self.pages.set_contexts(number, &bound.contexts);
@@ -136,14 +143,13 @@ impl Books {
             let (number, owner, at) = (page.number(), page.owner(), page.at());
             self.note_live(number, 0);
             if !self.pages.has_owner(owner) {
-                self.refresh_client(at);
+                self.refresh_client(at, true);
             }
         }
     }
 
-    /// Reads the channels of pages again that may have changed. Called at a decision.
+    /// Reads the channels of pages again that may have changed.
     pub(super) fn reread_channels(&mut self, gpu: &Gpu) {
-        self.forget_ended();
         if gpu.device.is_away() {
             return;
         }
@@ -180,6 +186,26 @@ impl Books {
                 self.read_channels(gpu, number);
             }
         }
+    }
+
+    /// Counts the existing channels, for the engine, and notes of which clients they came or went.
+    pub(super) fn census(&mut self) -> Census {
+        for client in self.clients.iter_mut() {
+            (client.channels, client.channels_before) = (0, client.channels);
+        }
+        for page in self.pages.all() {
+            if let Some(client) = self.clients.get_mut(page.at()) {
+                client.channels = client.channels.saturating_add(page.allocated());
+            }
+        }
+        let mut census = Census::default();
+        for (at, client) in self.clients.iter().enumerate() {
+            census.add(client.channels);
+            if client.channels != client.channels_before {
+                self.state.shares.note_changed(at);
+            }
+        }
+        census
     }
 
     /// Passes the number of channels to the engine; wakes the main thread if a decision is due.

@@ -51,8 +51,9 @@ impl Books {
         let patience = period.span.max(period.next);
         self.drive_gates(gpu, now, patience.saturating_mul(PERIODS_PER_THROTTLE));
         // Now that the phase is booked.
+        self.forget_ended();
         self.reread_channels(gpu);
-        self.sweep(CHECKED);
+        self.sweep(CHECKED, true);
     }
 
     /// Charges the phase to the channels that were seen, and to their clients, and decides. Its

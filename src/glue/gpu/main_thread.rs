@@ -105,6 +105,10 @@ fn advance(books: &mut Books, gpu: &Gpu, own: &mut MainState, wake: Wake) -> boo
             if books.state.engine.is_parked() {
                 // Of channels that are gone.
                 gpu.phase.lock().end_sampling();
+                books.forget_ended();
+            } else {
+                // A polling phase may not begin yet: samples stand for the time until then.
+                books.sample_residue(&mut gpu.phase.lock(), gpu);
             }
             gpu.release_permit();
             books.reread_channels(gpu);
@@ -147,7 +151,11 @@ fn may_poll(gpu: &Gpu, books: &Books) -> bool {
 fn start_polling(gpu: &Gpu, books: &mut Books, own: &mut MainState) {
     let mut phase = gpu.phase.lock();
     let chip = books.presence.chip.filter(|_| !gpu.device.is_blind());
-    let Some(chip) = chip else {
+    // Without channels there is nothing to poll; what samples found since the last phase is booked.
+    if books.state.engine.is_deserted() {
+        books.note_residue(&mut phase);
+    }
+    let Some(chip) = chip.filter(|_| !books.state.engine.is_deserted()) else {
         phase.forget();
         return;
     };

@@ -30,6 +30,7 @@ pub(crate) mod claims;
 mod decisions;
 pub(crate) mod device;
 pub(crate) mod gate;
+mod handing_on;
 pub(crate) mod kinds;
 mod knobs;
 pub(super) mod latencies;
@@ -287,7 +288,8 @@ impl Gpu {
         let mut books = self.brief_books();
         books.presence.open_files = books.presence.open_files.saturating_sub(1);
         if let Some(at) = opener.and_then(|opener| books.find_process(opener)) {
-            books.refresh_client(at);
+            let is_parked = books.state.engine.is_parked();
+            books.refresh_client(at, is_parked);
         }
     }
 

@@ -171,6 +171,11 @@ impl PollingPhase {
         }
     }
 
+    /// Whether the timer is started.
+    pub(super) fn is_sampling(&self) -> bool {
+        self.armed.is_some()
+    }
+
     /// Passes the samples to the timer and starts it, on the processor of the caller. The callback
     /// wakes `main` if the device is lost.
     fn arm(&mut self, main: Option<Waker>, step: Ns) {

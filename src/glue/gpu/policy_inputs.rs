@@ -19,7 +19,6 @@ use super::main_thread::{MainState, COMPUTE, PERIODS_PER_THROTTLE};
 use super::phase::PollingPhase;
 use super::Gpu;
 use crate::account::waits::{SampledClient, Waited};
-use crate::account::Accounting;
 use crate::engaged::Counters;
 use crate::engine::Fallback;
 use crate::glue::control::events;
@@ -78,12 +77,10 @@ impl Books {
         wanted.then(|| (grown(members), grown(needed)))
     }
 
-    /// Begins sampling in the non-polling phase after a decision: the residue of throttled clients,
-    /// and whether the others run as in polling phases. Not with sparse accounting, nor for
-    /// policies in stages, whose phases have no known length: there all time is charged alike.
+    /// Begins sampling in a non-polling phase, unless it has begun: the residue of throttled clients,
+    /// and whether the others run as in polling phases.
     pub(super) fn sample_residue(&self, phase: &mut PollingPhase, gpu: &Gpu) {
-        let staged = self.state.engine.config().policy.staged();
-        if self.state.engine.accounting() != Accounting::Burst || staged {
+        if !self.state.engine.samples_pauses() || phase.is_sampling() {
             return;
         }
         // By the policy, by a limit or by its class. Clients that are asleep are not throttled.

@@ -44,23 +44,33 @@ pub(crate) struct TakenPage {
 }
 
 impl Gpu {
-    /// Adds a new mapping of a submission page.
+    /// Adds a new mapping of a submission page. May sleep; no lock of LoGA's may be held.
+    ///
+    /// A page moves to another owner only after what was measured of it is booked: until then the
+    /// caller waits here, and the driver has not let the new owner store to it yet.
     ///
     /// # Errors
     ///
-    /// `EMFILE` if the owner has [`MAX_MAPPINGS`] mappings; `ENFILE` if the table of clients is full
+    /// `EINTR` if the caller was killed meanwhile; `EMFILE` if the owner has [`MAX_MAPPINGS`] mappings; `ENFILE` if the table of clients is full
     /// and the user has none; `ESRCH` for a process that has begun to exit and is no client;
     /// `ENOMEM` if the machine has no memory. Nothing has changed then.
     pub(crate) fn take(&self, page: u16, claimant: &Claimant) -> Result<TakenPage> {
         let gate = Gate::new(page)?;
-        let mut room = None;
+        let (mut room, mut is_new, mut is_booked) = (None, false, false);
         for _ in 0..TRIES {
             let mut books = self.brief_books();
             let spare = room.take().and_then(|room| books.grow(room));
             let before = books.clients.len();
             let wanted = match books.client_of(&claimant.process) {
                 Ok(at) => {
-                    let is_new = books.clients.len() > before;
+                    is_new |= books.clients.len() > before;
+                    if !is_booked && books.is_measured_of_another(page, at, claimant.proven) {
+                        drop(books);
+                        drop(spare);
+                        self.wait_until_booked()?;
+                        is_booked = true;
+                        continue;
+                    }
                     let taken = books.take(self, page, at, claimant.proven, gate);
                     drop(books);
                     drop(spare);

@@ -34,6 +34,9 @@ impl Control for Loga {
         self.ids += 1;
         // There is room for all clients.
         let joined = self.state.join(id, identity);
+        if let Ok(at) = joined {
+            self.state.shares.note_changed(at);
+        }
         let kept = &mut self.kept[client];
         (kept.id, kept.here) = (joined.ok().map(|_| id), true);
         self.allocated += u32::from(channels.allocated);
@@ -42,6 +45,9 @@ impl Control for Loga {
     }
 
     fn gone(&mut self, machine: &mut Machine, client: usize) {
+        if let Some(at) = self.position(client) {
+            self.state.shares.note_changed(at);
+        }
         self.entities.gone(client);
         let kept = &mut self.kept[client];
         (kept.asleep, kept.here, kept.closed) = (false, false, false);

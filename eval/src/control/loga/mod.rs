@@ -185,7 +185,8 @@ impl Loga {
         let now = machine.now();
         match self.state.engine.wake(Ns::new(now), wake) {
             Action::None if self.state.engine.is_parked() => self.drop_residue(),
-            Action::None => {}
+            Action::None if self.state.engine.polling() || self.residues.samples => {}
+            Action::None => self.begin_residue(now),
             Action::Scan => {
                 let free = self.todo.back().map_or(now, |(at, _, _)| *at);
                 self.begin_scan(free.max(now));

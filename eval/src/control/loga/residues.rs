@@ -6,7 +6,6 @@
 
 use super::Loga;
 use crate::world::Machine;
-use loga::account::Accounting;
 use loga::ids::ClientId;
 use loga::regs::Occupant;
 use loga::units::Ns;
@@ -15,7 +14,7 @@ impl Loga {
     /// Begins to sample, after a decision.
     pub(super) fn begin_residue(&mut self, now: u64) {
         let engine = &self.state.engine;
-        if engine.config().policy.staged() || engine.accounting() != Accounting::Burst {
+        if !engine.samples_pauses() {
             return;
         }
         let throttled = self.kept.iter().any(|kept| kept.since.is_some());

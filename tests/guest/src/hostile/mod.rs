@@ -87,6 +87,7 @@ const PROGRAMS: &[&[(&str, Act)]] = &[
 pub(crate) fn quick() -> Vec<Test> {
     const QUICK: &[&[Test]] = &[
         ownership::QUICK,
+        ownership::handing::TESTS,
         blocking::QUICK,
         bad_input::QUICK,
         failures::TESTS,
@@ -109,6 +110,7 @@ pub(crate) fn quick() -> Vec<Test> {
 pub(crate) fn all() -> Vec<Test> {
     const ALL: &[&[Test]] = &[
         ownership::TESTS,
+        ownership::handing::TESTS,
         blocking::TESTS,
         bystander::TESTS,
         bad_input::TESTS,

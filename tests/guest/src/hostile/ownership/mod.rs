@@ -6,6 +6,7 @@
 //! What each program does is said in `programs`.
 
 mod forging;
+pub(super) mod handing;
 mod programs;
 
 pub(super) use programs::{keep_busy, open, prepare_file, prepare_through, ready, LIFE, PROGRAMS};

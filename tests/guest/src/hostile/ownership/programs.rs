@@ -6,6 +6,7 @@
 //! that never pauses either.
 
 use super::forging::forge;
+use super::handing::flicker;
 use super::{WARM_UP, WINDOW};
 use crate::ktap::ensure;
 use loga::rm as abi;
@@ -31,6 +32,7 @@ pub(in crate::hostile) const PROGRAMS: &[(&str, super::super::Act)] = &[
     ("unmap", |_| unmap()),
     ("recycle", |_| recycle()),
     ("respawn", |_| respawn()),
+    ("flicker", |_| flicker()),
     ("ctl2", |_| ctl2()),
     ("forge", |_| forge()),
     ("orphan", |_| orphan()),
