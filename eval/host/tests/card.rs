@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// TIMEOUT: far below the thousand seconds for which the fake would run.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 #[test]
 fn every_step_is_refused_with_a_reason_where_there_is_no_card() {
@@ -198,7 +198,9 @@ fn interruption_ends_what_runs_and_writes_no_archive() {
         .stderr(Stdio::piped())
         .spawn();
     let child = child.expect("loga-host starts");
+    let since = Instant::now();
     while !host.path("started").exists() {
+        assert!(since.elapsed() < PATIENCE, "the load does not start");
         std::thread::sleep(Duration::from_millis(10));
     }
     let pid = Pid::from_raw(child.id().try_into().expect("an id"));

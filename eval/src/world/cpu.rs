@@ -52,6 +52,8 @@ struct Cpu {
     runs: Option<usize>,
     /// When the thread that runs got it.
     since: u64,
+    /// Threads that wait for it.
+    ready: usize,
 }
 
 /// The processors and their threads.
@@ -75,6 +77,7 @@ impl Cpus {
             slice: slice.get().max(1),
             runs: None,
             since: 0,
+            ready: 0,
         };
         let thread = |(cpu, weight)| Thread {
             cpu,
@@ -155,15 +158,14 @@ impl Cpus {
         let least = least.min().unwrap_or(0);
         let thread = self.own_mut(client);
         thread.vtime = thread.vtime.max(least);
-        thread.state = State::Ready;
+        self.set(self.own.start + client, State::Ready);
     }
 
     /// A client gives its processor up.
     pub(super) fn sleep(&mut self, client: usize, now: u64) {
         self.count(now);
-        let thread = self.own_mut(client);
-        let (cpu, state) = (thread.cpu, thread.state);
-        thread.state = State::Sleeps;
+        let Thread { cpu, state, .. } = *self.own(client);
+        self.set(self.own.start + client, State::Sleeps);
         if let Some(cpu) = cpu.filter(|_| state == State::Runs) {
             self.cpus[cpu].runs = None;
         }
@@ -172,13 +174,17 @@ impl Cpus {
     /// When a thread of this world has computed or goes on, or a slice is over.
     pub(super) fn next(&self) -> Option<u64> {
         let next = |cpu: usize| {
+            let Cpu {
+                slice,
+                since,
+                ready,
+                ..
+            } = self.cpus[cpu];
+            let is_wanted = ready > 0;
             let Some(client) = self.cpus[cpu].runs else {
-                return self.first(cpu).map(|_| self.counted);
+                return is_wanted.then_some(self.counted);
             };
-            let slice = self.first(cpu).map(|_| {
-                let Cpu { since, slice, .. } = self.cpus[cpu];
-                since.saturating_add(slice).max(self.counted)
-            });
+            let slice = is_wanted.then(|| since.saturating_add(slice).max(self.counted));
             let done = self.threads[client].left;
             let done = done.filter(|_| self.own.contains(&client));
             let done = done.map(|left| self.counted.saturating_add(left));
@@ -210,7 +216,9 @@ impl Cpus {
             let Some(next) = self.first(cpu) else {
                 continue;
             };
-            let Cpu { slice, runs, since } = self.cpus[cpu];
+            let Cpu {
+                slice, runs, since, ..
+            } = self.cpus[cpu];
             if let Some(client) = runs {
                 if now < since.saturating_add(slice) {
                     continue;
@@ -220,9 +228,9 @@ impl Cpus {
                     self.cpus[cpu].since = now;
                     continue;
                 }
-                self.threads[client].state = State::Ready;
+                self.set(client, State::Ready);
             }
-            self.threads[next].state = State::Runs;
+            self.set(next, State::Runs);
             self.cpus[cpu].runs = Some(next);
             self.cpus[cpu].since = now;
             let goes = self.threads[next].left.is_none();
@@ -234,8 +242,24 @@ impl Cpus {
         None
     }
 
+    /// Gives a thread a state.
+    fn set(&mut self, thread: usize, state: State) {
+        let Thread {
+            cpu, state: old, ..
+        } = self.threads[thread];
+        self.threads[thread].state = state;
+        if let Some(cpu) = cpu {
+            let is = |state| usize::from(state == State::Ready);
+            let cpu = &mut self.cpus[cpu];
+            cpu.ready = cpu.ready + is(state) - is(old);
+        }
+    }
+
     /// The thread that runs next on a processor.
     fn first(&self, cpu: usize) -> Option<usize> {
+        if self.cpus[cpu].ready == 0 {
+            return None;
+        }
         let ready = self
             .threads
             .iter()
@@ -295,6 +319,27 @@ mod tests {
         let [first, second] = spin(&mut two([300, 100]), 1000 * SLICE);
         assert_eq!(first + second, 1000 * SLICE);
         assert!(first.abs_diff(750 * SLICE) <= SLICE, "{first}");
+    }
+
+    #[test]
+    fn threads_that_wait_are_as_many_as_are_counted() {
+        let mut random = loga::random::XorShift::new(7);
+        let weight = Weight::DEFAULT;
+        let threads = [Some(0), Some(1), None, Some(0), Some(1), Some(0)].map(|cpu| (cpu, weight));
+        let mut cpus = Cpus::new(&[Ns::new(SLICE); 2], threads.into_iter());
+        for now in 0..2000 {
+            let client = random.bits16() as usize % 6;
+            let now = now * SLICE / 3;
+            match random.bits16() % 3 {
+                0 => cpus.wake(client, now),
+                1 => cpus.sleep(client, now),
+                _ => while cpus.pass(now).is_some() {},
+            }
+            for (at, cpu) in cpus.cpus.iter().enumerate() {
+                let ready = |one: &&Thread| one.cpu == Some(at) && one.state == State::Ready;
+                assert_eq!(cpus.threads.iter().filter(ready).count(), cpu.ready);
+            }
+        }
     }
 
     #[test]

@@ -94,7 +94,7 @@ fn log_has_a_line_for_each_kernel() {
 fn times_stay_in_order_in_a_long_run() {
     let folder = folder();
     let path = folder.path().join("log");
-    let arguments = format!("--kernel-us 8000 --seconds 0.4 --log {}", path.display());
+    let arguments = format!("--kernel-us 8000 --count 1500 --log {}", path.display());
     let ended = cuda(&arguments, &[("FAKE_CUDA_CLOCK", "40")]);
     let (kernels, last) = lines(&path);
     assert_eq!(last.dropped, 0);

@@ -79,10 +79,17 @@ impl Directory {
         }
     }
 
-    /// The same, with a program that answers for the name service.
+    /// The same, with a program that answers for the name service in this time, or does not.
     #[cfg(test)]
-    pub(crate) fn asking(self, program: &Path) -> Self {
-        let service = Some(Service::of(program));
+    fn asking(self, program: &Path, patience: std::time::Duration) -> Self {
+        let service = Some(Service::of(program).within(patience));
+        Directory { service, ..self }
+    }
+
+    /// The same, whose name service is waited for this long.
+    #[cfg(test)]
+    fn within(self, patience: std::time::Duration) -> Self {
+        let service = self.service.map(|service| service.within(patience));
         Directory { service, ..self }
     }
 

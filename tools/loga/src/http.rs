@@ -30,15 +30,16 @@ use std::time::{Duration, Instant};
 const WORKERS: usize = 8;
 /// Stack of a thread.
 const STACK: usize = 512 << 10;
-/// Times while a thread is free.
-const CALM: Times = Times {
-    request: Duration::from_secs(2),
-    answer: Duration::from_secs(5),
-};
-/// Times of the last thread that was free: others may wait.
-const HURRIED: Times = Times {
-    request: Duration::from_millis(250),
-    answer: Duration::from_millis(500),
+/// What clients are given.
+const PATIENCE: Patience = Patience {
+    calm: Times {
+        request: Duration::from_secs(2),
+        answer: Duration::from_secs(5),
+    },
+    hurried: Times {
+        request: Duration::from_millis(250),
+        answer: Duration::from_millis(500),
+    },
 };
 /// TIMEOUT: until connections are accepted again after that failed, for want of files or memory.
 const REST: Duration = Duration::from_millis(100);
@@ -60,14 +61,27 @@ struct Times {
     answer: Duration,
 }
 
+/// The times of a server.
+#[derive(Clone, Copy, Debug)]
+struct Patience {
+    /// While a thread is free.
+    calm: Times,
+    /// Those of the last thread that was free: others may wait.
+    hurried: Times,
+}
+
 /// A thread that is busy, among all of them.
 struct Busy<'a>(&'a AtomicUsize);
 
 impl<'a> Busy<'a> {
     /// Also the times that its client has.
-    fn new(count: &'a AtomicUsize) -> (Self, Times) {
+    fn new(count: &'a AtomicUsize, patience: &Patience) -> (Self, Times) {
         let before = count.fetch_add(1, Ordering::Relaxed);
-        let times = if before + 1 < WORKERS { CALM } else { HURRIED };
+        let times = if before + 1 < WORKERS {
+            patience.calm
+        } else {
+            patience.hurried
+        };
         (Self(count), times)
     }
 }
@@ -133,6 +147,7 @@ pub struct Server {
     /// Where.
     pub address: Address,
     tls: Option<Arc<ServerConfig>>,
+    patience: Patience,
 }
 
 impl Server {
@@ -159,6 +174,7 @@ impl Server {
             listener: Arc::new(listener),
             address,
             tls: None,
+            patience: PATIENCE,
         })
     }
 
@@ -169,6 +185,19 @@ impl Server {
             tls: Some(config),
             ..self
         }
+    }
+
+    /// The same with other times.
+    #[cfg(test)]
+    fn with(self, patience: Patience) -> Self {
+        Self { patience, ..self }
+    }
+
+    /// The same for clients that get the processor rarely: what they do in time does not depend on it.
+    #[cfg(test)]
+    #[must_use]
+    pub(crate) fn patient(self) -> Self {
+        self.with(tests::ENDLESS)
     }
 
     /// Where, for a client.
@@ -188,7 +217,7 @@ impl Server {
         let count = Arc::new(AtomicUsize::new(0));
         for _ in 0..WORKERS {
             let (listener, site, count) = (self.listener.clone(), site.clone(), count.clone());
-            let tls = self.tls.clone();
+            let (tls, patience) = (self.tls.clone(), self.patience);
             let named = thread::Builder::new().name("http".into()).stack_size(STACK);
             named.spawn(move || loop {
                 // A client that hangs up concerns that client only.
@@ -198,14 +227,17 @@ impl Server {
                             // Without it, the body waits 40 ms for the client to confirm the head.
                             one.set_nodelay(true)?;
                             match &tls {
-                                Some(tls) => answer(tls::Secured::new(tls, one)?, &*site, &count),
-                                None => answer(one, &*site, &count),
+                                Some(tls) => {
+                                    let one = tls::Secured::new(tls, one)?;
+                                    answer(one, &*site, &count, &patience)
+                                }
+                                None => answer(one, &*site, &count, &patience),
                             }
                         })
                     }
                     Listener::Unix(listener) => listener
                         .accept()
-                        .map(|(one, _)| answer(one, &*site, &count)),
+                        .map(|(one, _)| answer(one, &*site, &count, &patience)),
                 };
                 if answered.is_err() {
                     thread::sleep(REST);
@@ -228,8 +260,9 @@ fn answer<S: Site>(
     mut connection: impl Connection,
     site: &S,
     count: &AtomicUsize,
+    patience: &Patience,
 ) -> io::Result<()> {
-    let (_busy, times) = Busy::new(count);
+    let (_busy, times) = Busy::new(count, patience);
     let end = Instant::now() + times.request;
     let answer = match request(&mut connection, S::BODY_MAX, end)? {
         // The site changes nothing that a panic could leave half done.
@@ -434,4 +467,4 @@ impl Answer {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -352,8 +352,8 @@ fn arguments_that_are_wrong_are_refused_with_what_would_be_right() {
     }
 }
 
-/// TIMEOUT: until the first reading is there, also on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// TIMEOUT: until the first reading is there; ends a test that hangs.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 #[test]
 fn program_answers_a_scheduler_from_files() {
@@ -396,16 +396,20 @@ fn program_answers_a_scheduler_from_files() {
         {\"Host\":\"n2\",\"Score\":5},{\"Host\":\"n4\",\"Score\":5}]";
     let start = Instant::now();
     let answer = loop {
-        let mut stream = TcpStream::connect(&address).expect("a connection");
         let head = format!(
             "POST /prioritize HTTP/1.1\r\nContent-Length: {}\r\n\r\n",
             body.len()
         );
-        stream
-            .write_all(format!("{head}{body}").as_bytes())
-            .expect("sent");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("an answer");
+        let ask = || {
+            let mut stream = TcpStream::connect(&address)?;
+            stream.set_read_timeout(Some(PATIENCE))?;
+            stream.write_all(format!("{head}{body}").as_bytes())?;
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer)?;
+            Ok::<_, std::io::Error>(answer)
+        };
+        // It hangs up on a caller that gets no processor for seconds.
+        let answer = ask().unwrap_or_else(|error| error.to_string());
         if answer.ends_with(wanted) || start.elapsed() > PATIENCE {
             break answer;
         }

@@ -4,7 +4,8 @@
 //!
 //! One stream on a device with the host's clock: a kernel starts when it is launched or when the
 //! one before it ends, and takes its argument in ns plus [`FIXED_NS`]; by %clock64 in cycles of
-//! [`CYCLES_PER_US`]. It checks what the real library would: handles, order of calls, a PTX text
+//! [`CYCLES_PER_US`]. Events that are recorded just before and after it are as far apart, however
+//! long the host takes for the calls. It checks what the real library would: handles, order of calls, a PTX text
 //! with the kernels asked for.
 //!
 //! The environment makes it fail, or share its device while the residency kernel runs:
@@ -31,7 +32,7 @@ mod state;
 pub use kernels::MULTIPROCESSORS;
 
 use kernels::FUNCTIONS;
-use state::{setting, State};
+use state::{setting, Last, State};
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
@@ -306,14 +307,12 @@ export! {
 
     fn cuEventRecord(event: Handle, stream: Handle) {
         in_context("cuEventRecord", |state| {
-            let happens_ns = state.free_ns.max(state.now_ns());
-            match state.events.get_mut(&(event as usize)) {
-                Some(happens) if stream as usize == STREAM => {
-                    *happens = Some(happens_ns);
-                    0
-                }
-                _ => INVALID_HANDLE,
+            if stream as usize != STREAM || !state.events.contains_key(&(event as usize)) {
+                return INVALID_HANDLE;
             }
+            let happens_ns = state.record();
+            state.events.insert(event as usize, Some(happens_ns));
+            0
         })
     }
 
@@ -327,6 +326,7 @@ export! {
 
     fn cuEventSynchronize(event: Handle) {
         in_context("cuEventSynchronize", |state| {
+            state.last = Last::Nothing;
             let Some(happens) = state.events.get(&(event as usize)) else {
                 return INVALID_HANDLE;
             };

@@ -17,6 +17,8 @@ pub(crate) struct State {
     pub(crate) ptx: String,
     /// When the device ends everything launched so far, in ns of its clock.
     pub(crate) free_ns: u64,
+    /// What the stream got last, unless its owner has waited since.
+    pub(crate) last: Last,
     /// Time that passed without anybody waiting for it, in ns.
     pub(crate) skipped_ns: u64,
     /// What was allocated, by its address.
@@ -28,15 +30,42 @@ pub(crate) struct State {
     pub(crate) events: BTreeMap<usize, Option<u64>>,
 }
 
+/// What a stream got last: what follows at once begins with its end, however long the host took from one
+/// call to the next.
+#[derive(Clone, Copy, Default)]
+pub(crate) enum Last {
+    #[default]
+    Nothing,
+    /// An event, which happens at this time.
+    Event(u64),
+    /// A kernel, which ends at `free_ns`.
+    Kernel,
+}
+
 impl State {
     /// Queues a kernel that spins for this long.
     pub(crate) fn run(&mut self, spin_ns: u64) -> c_int {
         let mut length_ns = FIXED_NS + spin_ns;
+        let launched_ns = match self.last {
+            Last::Event(happens_ns) => happens_ns,
+            Last::Nothing | Last::Kernel => self.now_ns(),
+        };
         if self.free_ns > self.now_ns() {
             length_ns += length_ns * setting("FAKE_CUDA_STRETCH", 0) / 100;
         }
-        self.free_ns = self.free_ns.max(self.now_ns()) + length_ns;
+        self.free_ns = self.free_ns.max(launched_ns) + length_ns;
+        self.last = Last::Kernel;
         0
+    }
+
+    /// Queues an event; when it happens.
+    pub(crate) fn record(&mut self) -> u64 {
+        let happens_ns = match self.last {
+            Last::Kernel => self.free_ns,
+            Last::Nothing | Last::Event(_) => self.free_ns.max(self.now_ns()),
+        };
+        self.last = Last::Event(happens_ns);
+        happens_ns
     }
 
     /// The device's clock.

@@ -33,6 +33,7 @@ pub(super) struct Service {
     numbers: RefCell<BTreeMap<Name, Option<u32>>>,
     /// Whether it was too slow once.
     silent: Cell<bool>,
+    patience: Duration,
 }
 
 impl Service {
@@ -43,7 +44,14 @@ impl Service {
             known: RefCell::default(),
             numbers: RefCell::default(),
             silent: Cell::new(false),
+            patience: PATIENCE,
         }
+    }
+
+    /// The same, which waits this long for an answer.
+    #[cfg(test)]
+    pub(super) fn within(self, patience: Duration) -> Self {
+        Self { patience, ..self }
     }
 
     /// Whether it has answered each time in time.
@@ -102,7 +110,7 @@ impl Service {
             let _ = out.take(ANSWER_MAX).read_to_end(&mut text);
             let _ = sender.send(text);
         });
-        let answer = receiver.recv_timeout(PATIENCE);
+        let answer = receiver.recv_timeout(self.patience);
         self.silent.set(answer.is_err());
         // It has ended, or is too slow; the thread ends with it.
         let _ = asked.kill();

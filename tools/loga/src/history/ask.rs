@@ -23,11 +23,12 @@ pub const VERSION: u32 = 1;
 pub const QUESTION_MAX: usize = 4096;
 /// Longest answer: a record and some running clients.
 const ANSWER_MAX: u64 = 256 << 10;
-/// TIMEOUT: the agent answers from memory; a command does not wait longer for it to start.
-const PATIENCE: Duration = Duration::from_millis(500);
+/// TIMEOUT: the agent answers from memory; a command does not wait longer for it to start. Tests wait
+/// for agents that get the processor rarely.
+const PATIENCE: Duration = Duration::from_millis(if cfg!(test) { 300_000 } else { 500 });
 /// TIMEOUT: of the programs of a user that ask at a time one is answered, in less than a
-/// millisecond; pauses part the others.
-const TRIES: u32 = 20;
+/// millisecond; pauses part the others: 0.4 s in all, in tests minutes.
+const TRIES: u32 = if cfg!(test) { 500 } else { 20 };
 /// Pause after the first try; after the second twice that, and so on.
 const PAUSE: Duration = Duration::from_millis(2);
 

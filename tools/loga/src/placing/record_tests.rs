@@ -239,12 +239,12 @@ fn simulator_chooses_the_same_from_the_file() {
             let file = case.text();
             let read = recorded::parse("file", &file).expect("a file that makes sense");
             let again = read.choose(None);
-            let what = format!("{policy}, seed {seed}:\n{file}\n{costs:?}\n{again:#?}");
-            assert_eq!(again.decided_by, decides, "{what}");
-            assert_eq!(again.chosen, chosen, "{what}");
+            let what = || format!("{policy}, seed {seed}:\n{file}\n{costs:?}\n{again:#?}");
+            assert_eq!(again.decided_by, decides, "{}", what());
+            assert_eq!(again.chosen, chosen, "{}", what());
             for (row, cost) in again.gpus.iter().zip(&costs) {
                 let both = row.cost.zip(row.slowdown);
-                assert_eq!(both.is_some(), cost.is_some(), "{what}");
+                assert_eq!(both.is_some(), cost.is_some(), "{}", what());
                 let Some(((cost, slowdown), wanted)) = both.zip(*cost) else {
                     continue;
                 };
@@ -252,8 +252,8 @@ fn simulator_chooses_the_same_from_the_file() {
                     Ok(placement::Unit::Millionths) => PPM as f64,
                     _ => 1.0,
                 };
-                assert!(alike(cost, wanted.0 as f64 / scale), "{what}");
-                assert!(alike(slowdown, wanted.1 as f64 / PPM as f64), "{what}");
+                assert!(alike(cost, wanted.0 as f64 / scale), "{}", what());
+                assert!(alike(slowdown, wanted.1 as f64 / PPM as f64), "{}", what());
             }
         }
     }

@@ -14,8 +14,8 @@ use std::process::{Child, Command, ExitStatus};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// TIMEOUT: until the screen shows something, or a program ends.
-const SOON: Duration = Duration::from_secs(20);
+/// TIMEOUT: until the screen shows something, or a program ends; ends a test that hangs.
+const SOON: Duration = Duration::from_secs(300);
 
 /// One terminal is opened at a time.
 static STARTING: Mutex<()> = Mutex::new(());

@@ -118,17 +118,17 @@ impl Display {
         Ok(window.filter(|window| *window != x11rb::NONE))
     }
 
-    /// Waits until the focus has changed and stays, at most for `most`.
+    /// Waits until the focus has changed and stays, at most for `most`. True if it has changed.
     ///
     /// # Errors
     ///
     /// The connection is lost.
-    pub(super) fn wait(&self, most: Duration) -> Result<(), ConnectionError> {
+    pub(super) fn wait(&self, most: Duration) -> Result<bool, ConnectionError> {
         let end = Instant::now() + most;
         while !self.has_changed()? {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Ok(());
+                return Ok(false);
             }
             self.connection.flush()?;
             // Longer than the longest that `poll` takes is not asked for.
@@ -145,7 +145,7 @@ impl Display {
         loop {
             sleep(SETTLES);
             if !self.has_changed()? || Instant::now() > end {
-                return Ok(());
+                return Ok(true);
             }
         }
     }

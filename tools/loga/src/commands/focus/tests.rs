@@ -244,8 +244,8 @@ fn give_focus(connection: &RustConnection, root: Window, window: Window) {
 
 #[test]
 fn process_of_the_focused_window_is_found_with_a_real_window_manager() {
-    // TIMEOUT: of each wait below; the programs of a busy machine start slowly.
-    let most = Duration::from_secs(30);
+    // TIMEOUT: of each wait below; ends a test that hangs.
+    let most = Duration::from_secs(300);
     let mut server = Program::start("Xvfb -displayfd 1 -screen 0 640x480x24 -nolisten tcp", "");
     let mut number = [0; 16];
     let count = server
@@ -287,10 +287,13 @@ fn process_of_the_focused_window_is_found_with_a_real_window_manager() {
     assert_eq!((Some(rest.pid()), Some(focused.pid())), (*one, *other));
     // A wait ends when the focus changes.
     drop(focused);
-    let begin = Instant::now();
-    display.wait(most).expect("a server");
-    assert!(begin.elapsed() < most / 2, "{:?}", begin.elapsed());
-    assert_eq!(display.focused_process().expect("an answer"), *one);
+    assert!(display.wait(most).expect("a server"), "no change");
+    // The window manager may have taken it from the one long before it gives it to the other.
+    let end = Instant::now() + most;
+    while display.focused_process().expect("an answer") != *one {
+        assert!(Instant::now() < end, "no focus");
+        display.wait(Duration::from_millis(100)).expect("a server");
+    }
     drop(rest);
     assert_eq!(display.focused_process().expect("an answer"), None);
     drop(server);

@@ -63,7 +63,11 @@ struct HostPriority {
 
 /// Answers the scheduler.
 #[derive(Debug)]
-pub struct Extender(pub Arc<Board>);
+pub struct Extender {
+    board: Arc<Board>,
+    /// Its clock.
+    now: fn() -> Instant,
+}
 
 impl Site for Extender {
     /// A thousand nodes of 8 KiB each, if the scheduler sends whole nodes.
@@ -108,6 +112,14 @@ fn of(said: Result<String, String>) -> Answer {
 }
 
 impl Extender {
+    /// For what is heard of the nodes.
+    pub fn new(board: Arc<Board>) -> Self {
+        Self {
+            board,
+            now: Instant::now,
+        }
+    }
+
     fn prioritize(&self, body: &[u8]) -> Result<String, String> {
         let arguments: Arguments = serde_json::from_slice(body)
             .map_err(|error| format!("the body is no ExtenderArgs in JSON: {error}"))?;
@@ -119,7 +131,7 @@ impl Extender {
             }
             (None, None) => return Err("ExtenderArgs has neither NodeNames nor Nodes".to_string()),
         };
-        let best = self.0.best(&names, Instant::now());
+        let best = self.board.best(&names, (self.now)());
         let scored = names
             .into_iter()
             .zip(best)

@@ -85,7 +85,7 @@ pub fn run(arguments: &cli::Kube, out: &mut impl Write) -> Result<(), Failure> {
             server = server.over_tls(tls::config(certificate, key).map_err(Failure::Text)?);
         }
         server
-            .start(&Arc::new(Extender(board.clone())))
+            .start(&Arc::new(Extender::new(board.clone())))
             .map_err(failed)?;
         writeln!(out, "{}{PRIORITIZE}", server.url())?;
         out.flush()?;
@@ -214,7 +214,7 @@ impl Follower {
         match checked(argument) {
             Ok(nodes) if nodes != self.reader.nodes() => {
                 eprintln!("loga: {} nodes now", nodes.len());
-                self.reader = Reader::new(nodes);
+                self.reader = self.reader.of_others(nodes);
             }
             Ok(_) => {}
             Err(error) => {

@@ -49,7 +49,7 @@ pub fn run(arguments: &cli::SlurmTable, out: &mut impl Write) -> Result<(), Fail
             String::new()
         });
         let known = known(&text);
-        let table = agent.table(&known, seconds_since_1970());
+        let table = agent.table(&known, seconds_since_1970(), Instant::now());
         if let Some(line) = agent.complaint(&table) {
             eprintln!("loga: {line}");
         }
@@ -68,7 +68,7 @@ pub fn run(arguments: &cli::SlurmTable, out: &mut impl Write) -> Result<(), Fail
             }
         }
         if !arguments.no_weights {
-            for (weight, nodes) in agent.changes(&known) {
+            for (weight, nodes) in agent.changes(&known, Instant::now()) {
                 let names = format!("NodeName={}", nodes.join(","));
                 let weight = format!("Weight={weight}");
                 if let Err(error) = ask("scontrol", &["update", &names, &weight]) {
@@ -153,8 +153,9 @@ impl Agent {
         names.zip(&self.heard)
     }
 
-    fn table(&self, known: &HashMap<String, Known>, time: u64) -> Table {
-        let now = Instant::now();
+    /// `time` is that of the table, in seconds since 1970; `now` the same by the clock that answers
+    /// have.
+    fn table(&self, known: &HashMap<String, Known>, time: u64, now: Instant) -> Table {
         let may_be = |name: &str| known.get(name).is_none_or(|node| node.usable);
         let heard = self.heard().filter(|(name, _)| may_be(name));
         let rows = heard.flat_map(|(name, heard)| {
@@ -193,8 +194,12 @@ impl Agent {
     }
 
     /// Weights to set now, each with its nodes.
-    fn changes(&mut self, known: &HashMap<String, Known>) -> BTreeMap<u32, Vec<String>> {
-        let (now, since) = (Instant::now(), self.start.elapsed());
+    fn changes(
+        &mut self,
+        known: &HashMap<String, Known>,
+        now: Instant,
+    ) -> BTreeMap<u32, Vec<String>> {
+        let since = now.saturating_duration_since(self.start);
         // A GPU that Slurm does not hand out draws no job, however free it is.
         let best = |heard: &Heard, node: &Known| {
             let exported = heard.exported();

@@ -2,7 +2,8 @@
 
 //! [tool] What the agent takes with 64 clients: time of the processor, whatever else runs there, and
 //! memory. Without the calls of the kernel module, which a double answers.
-//! `cargo test --release -p loga-cli --lib -- --nocapture scrape_of_64` prints the figures.
+//! `cargo test --release -p loga-cli --lib -- --ignored --nocapture scrape` prints the figures and judges
+//! them: on a machine that does nothing else.
 
 use super::{kernel, sampler};
 use crate::control::Control;
@@ -21,8 +22,6 @@ const LOOKS: usize = 10;
 /// What a scrape may take, and the agent in a second with one reading: half a percent of a core.
 const SCRAPE: Duration = Duration::from_millis(5);
 const SECOND: Duration = Duration::from_millis(5);
-/// A build for debugging takes several times as long.
-const SLOWER: u32 = if cfg!(debug_assertions) { 4 } else { 1 };
 /// What the text may take, in bytes.
 const MEMORY: u64 = 2_000_000;
 
@@ -93,11 +92,16 @@ fn measure(gpus: usize, each: u64, rounds: usize) -> (Duration, Duration, u64, u
 }
 
 #[test]
+#[ignore = "a measurement"]
 fn scrape_of_64_clients_takes_little() {
-    let (second, scrape, bytes, _) = measure(1, 64, ROUNDS);
-    assert!(scrape < SCRAPE * SLOWER, "{scrape:?}");
-    assert!(second < SECOND * SLOWER, "{second:?}");
-    // Memory is printed only: other tests of this process take some at the same time.
+    let (second, scrape, _, _) = measure(1, 64, ROUNDS);
+    assert!(scrape < SCRAPE, "{scrape:?}");
+    assert!(second < SECOND, "{second:?}");
+}
+
+#[test]
+fn text_of_64_clients_is_bounded() {
+    let (_, _, bytes, _) = measure(1, 64, 1);
     assert!(bytes < MEMORY, "{bytes}");
 }
 

@@ -7,7 +7,6 @@ use super::Extender;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::time::Instant;
 
 /// The most that a pod may lose of its speed, in percent.
 pub(super) const MAX_LOSS: &str = "loga/max-loss";
@@ -105,8 +104,8 @@ impl Extender {
 
     /// Why each of these nodes cannot be used, if it cannot.
     fn refused(&self, names: &[String], most: Option<u64>) -> Vec<Option<Refused>> {
-        let now = Instant::now();
-        let (lost, best) = (self.0.is_lost(names, now), self.0.best(names, now));
+        let now = (self.now)();
+        let (lost, best) = (self.board.is_lost(names, now), self.board.best(names, now));
         let refused = |(is_lost, loss): (bool, Option<u64>)| match (is_lost, loss.zip(most)) {
             (true, _) => Some(Refused::Lost),
             (false, Some((loss, most))) if loss > most * PERCENT => {

@@ -9,13 +9,25 @@ use crate::http::{Address, Server};
 use serde_json::{json, Value};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 /// A pod as the scheduler sends it: much that does not matter here.
 const POD: &str = include_str!("pod.json");
 
+/// The time of all tests. It is later than they run: a time before it is known also on a machine that
+/// has just started.
+fn now() -> Instant {
+    static NOW: OnceLock<Instant> = OnceLock::new();
+    *NOW.get_or_init(|| Instant::now() + Duration::from_secs(1000))
+}
+
+/// At that time, for what is heard of the nodes.
+fn at_that_time(board: Arc<Board>) -> Extender {
+    Extender { board, now }
+}
+
 fn said(gpus: &[(u32, u64)], ago: u64) -> Option<Reading> {
-    let now = Instant::now();
     let gpus = gpus.iter().map(|(gpu, ppm)| Scored {
         gpu: *gpu,
         ppm: *ppm,
@@ -31,9 +43,7 @@ fn said(gpus: &[(u32, u64)], ago: u64) -> Option<Reading> {
             gpus: gpus.collect(),
             lost: Vec::new(),
         }),
-        read: now
-            .checked_sub(Duration::from_secs(ago))
-            .expect("a machine that runs for a minute"),
+        read: now() - Duration::from_secs(ago),
     })
 }
 
@@ -57,7 +67,7 @@ fn extender() -> Extender {
         ("lost", lost()),
         ("silent", None),
     ]);
-    Extender(Arc::new(board))
+    at_that_time(Arc::new(board))
 }
 
 fn ask(extender: &Extender, body: &str) -> Answer {
@@ -280,9 +290,9 @@ fn over_http(address: SocketAddr, body: &str) -> String {
 fn serving(board: Board) -> (SocketAddr, Arc<Board>) {
     let board = Arc::new(board);
     let any = Address::Tcp(([127, 0, 0, 1], 0).into());
-    let server = Server::bind(&any).expect("a port");
+    let server = Server::bind(&any).expect("a port").patient();
     server
-        .start(&Arc::new(Extender(board.clone())))
+        .start(&Arc::new(at_that_time(board.clone())))
         .expect("threads");
     match server.address {
         Address::Tcp(address) => (address, board),
@@ -302,7 +312,7 @@ fn thousand_nodes() -> (SocketAddr, Extender, String) {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let body = by_names(&names);
     let (address, board) = serving(board);
-    (address, Extender(board), body)
+    (address, at_that_time(board), body)
 }
 
 #[test]

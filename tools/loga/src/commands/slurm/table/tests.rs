@@ -4,6 +4,7 @@
 
 use super::*;
 use crate::exporters::opinion::{Opinion, Scored};
+use std::sync::OnceLock;
 
 const KNOWN: &str = "NodeName=n1 CPUAlloc=2 CPUTot=8 Gres=shard:g0:4 RealMemory=1000 AllocMem=0 State=IDLE Weight=1\n\
     NodeName=n2 CPUAlloc=0 CPUTot=8 Gres=shard:g0:4 RealMemory=1000 AllocMem=0 State=IDLE+DRAIN Weight=1\n";
@@ -24,8 +25,14 @@ fn agent(names: &str) -> Agent {
     Agent::new(Reader::new(nodes))
 }
 
+/// The time of all tests. It is later than they run: a time before it is known also on a machine that
+/// has just started.
+fn now() -> Instant {
+    static NOW: OnceLock<Instant> = OnceLock::new();
+    *NOW.get_or_init(|| Instant::now() + Duration::from_secs(1000))
+}
+
 fn said(gpus: Vec<Scored>, ago: u64) -> Option<Answer> {
-    let now = Instant::now();
     Some(Answer {
         said: Ok(Opinion {
             age_s: 1,
@@ -33,14 +40,14 @@ fn said(gpus: Vec<Scored>, ago: u64) -> Option<Answer> {
             gpus,
             lost: Vec::new(),
         }),
-        read: now.checked_sub(Duration::from_secs(ago)).unwrap_or(now),
+        read: now() - Duration::from_secs(ago),
     })
 }
 
 fn silent() -> Option<Answer> {
     Some(Answer {
         said: Err("down".to_string()),
-        read: Instant::now(),
+        read: now(),
     })
 }
 
@@ -53,7 +60,7 @@ fn table_has_a_line_for_each_gpu_that_may_be_chosen() {
         silent(),
         said(vec![gpu(0, 999_999, 0)], 0),
     ]);
-    let table = agent.table(&known(KNOWN), 77).text;
+    let table = agent.table(&known(KNOWN), 77, now()).text;
     // Type g1 is not in the node's Gres; n2 is drained; n4 is not known.
     let wanted =
         "# loga-slurm-table 2 77\nn1 1 0.000 1 - - -\nn1 0 0.250 1 4 6 1000\nn4 0 1.000 1 - - -\n";
@@ -63,7 +70,7 @@ fn table_has_a_line_for_each_gpu_that_may_be_chosen() {
 #[test]
 fn answer_ages_until_it_says_nothing() {
     let mut agent = agent("n1");
-    let rows = |agent: &Agent| agent.table(&HashMap::new(), 0).text.lines().count() - 1;
+    let rows = |agent: &Agent| agent.table(&HashMap::new(), 0, now()).text.lines().count() - 1;
     agent.take(vec![said(vec![gpu(0, 0, 0)], 29)]);
     assert_eq!(rows(&agent), 1);
     // Not answered in time: the last answer counts.
@@ -79,7 +86,7 @@ fn answer_ages_until_it_says_nothing() {
 #[test]
 fn gpu_that_fell_back_says_nothing_for_a_while() {
     let mut agent = agent("n1");
-    let rows = |agent: &Agent| agent.table(&HashMap::new(), 0).text.lines().count() - 1;
+    let rows = |agent: &Agent| agent.table(&HashMap::new(), 0, now()).text.lines().count() - 1;
     let both = |first, ago| vec![said(vec![gpu(0, 0, first), gpu(1, 0, 9)], ago)];
     agent.take(both(5, 25));
     assert_eq!(rows(&agent), 2);
@@ -88,7 +95,7 @@ fn gpu_that_fell_back_says_nothing_for_a_while() {
     agent.take(both(6, 0));
     assert_eq!(rows(&agent), 1);
     // Over 30 s later.
-    let later = Instant::now() + Duration::from_secs(11);
+    let later = now() + Duration::from_secs(11);
     let seen = agent.heard[0].gpus(later).map(|(gpu, _)| gpu.gpu);
     assert_eq!(seen.collect::<Vec<_>>(), [0, 1]);
 }
@@ -99,10 +106,13 @@ fn weight_follows_the_best_gpu_of_a_known_node() {
     let two = vec![gpu(0, 0, 0), gpu(1, 900_000, 0)];
     let full = vec![gpu(0, 1_000_000, 0)];
     agent.take(vec![said(two, 0), said(full.clone(), 0), said(full, 0)]);
-    let changes = agent.changes(&known(KNOWN));
+    let changes = agent.changes(&known(KNOWN), now());
     let wanted = BTreeMap::from([(10, vec!["n1".to_string()]), (100, vec!["n2".to_string()])]);
     assert_eq!(changes, wanted);
-    assert!(agent.changes(&known(KNOWN)).is_empty(), "within the dwell");
+    assert!(
+        agent.changes(&known(KNOWN), now()).is_empty(),
+        "within the dwell"
+    );
 }
 
 #[test]
@@ -111,7 +121,7 @@ fn gpu_that_slurm_does_not_hand_out_gives_its_node_no_weight() {
         let mut agent = agent("n1");
         agent.take(vec![said(gpus, 0)]);
         let text = KNOWN.replace("shard:g0:4", gres);
-        agent.changes(&known(&text)).into_keys().collect()
+        agent.changes(&known(&text), now()).into_keys().collect()
     };
     // GPU 1 is free, and not Slurm's.
     let free = vec![gpu(0, 500_000, 0), gpu(1, 0, 0)];
@@ -152,7 +162,7 @@ fn table_of_a_large_cluster_is_whole_and_the_best_come_first() {
     let mut agent = agent(&names.join(","));
     let answer = |at: u64| said((0..8).map(|of| gpu(of, 999_999 - at * 8, 0)).collect(), 0);
     agent.take((0..1250).map(answer).collect());
-    let table = agent.table(&HashMap::new(), 0);
+    let table = agent.table(&HashMap::new(), 0, now());
     assert_eq!((table.text.lines().count(), table.left_out), (10_001, 0));
     assert!(table
         .text
@@ -174,7 +184,7 @@ fn largest_table_is_not_larger_than_what_the_script_reads_and_the_rest_is_said_o
         format!("NodeName={name} CPUAlloc=0 CPUTot=1024 Gres={} RealMemory=16000000 State=IDLE Weight=1\n", shards.join(","))
     };
     let text: String = names.iter().map(of).collect();
-    let table = agent.table(&known(&text), u64::MAX);
+    let table = agent.table(&known(&text), u64::MAX, now());
     assert_eq!(table.text.lines().count(), 1 + MAX_ROWS);
     assert!(table.text.len() < 2 << 20, "{}", table.text.len());
     let said = agent.complaint(&table).expect("said");
@@ -250,7 +260,7 @@ fn round_of_many_nodes_is_measured() {
         };
         let said: String = (0..count).map(of).collect();
         let start = Instant::now();
-        let table = agent.table(&known(&said), u64::from(u32::MAX));
+        let table = agent.table(&known(&said), u64::from(u32::MAX), Instant::now());
         let written = start.elapsed();
         println!(
             "{count}; {answered}; {}, {}; {}; {}; {}",
