@@ -8,7 +8,7 @@
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 export PATH
 
-# TIMEOUT: five programs are asked, each of which takes some milliseconds.
+# TIMEOUT: up to eight programs are asked, each of which takes some milliseconds.
 # The log may hang as well: it has longer, so that what was said comes into it.
 timeout -k 1 20 loga slurm prolog 2>&1 </dev/null | timeout -k 1 25 logger -t loga-prolog
 exit 0

@@ -6,7 +6,7 @@
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 export PATH
 
-# TIMEOUT: three programs are asked, each of which takes some milliseconds.
+# TIMEOUT: up to six programs are asked, each of which takes some milliseconds.
 # The log may hang as well: it has longer, so that what was said comes into it.
 timeout -k 1 20 loga slurm task-epilog 2>&1 </dev/null | timeout -k 1 25 logger -t loga-task-epilog
 exit 0

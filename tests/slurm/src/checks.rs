@@ -6,6 +6,7 @@ use crate::binding_checks::{commented, ended_early, freed};
 use crate::clock_checks::skewed;
 use crate::cluster::{Cluster, Job};
 use crate::conf::{GPUS, NODES, SHARDS};
+use crate::own_checks::{heterogeneous, last_element, named_like_a_grant};
 use crate::record_checks::seconds;
 use crate::stream_checks::{at_once, one_by_one};
 use crate::table::exporter;
@@ -60,6 +61,18 @@ pub(crate) const CHECKS: &[(&str, Check<Cluster>)] = &[
     (
         "a comment gives the weight that the operator allows",
         commented,
+    ),
+    (
+        "the last element of an array has the weight and the record of itself",
+        last_element,
+    ),
+    (
+        "and so have the parts of a heterogeneous job",
+        heterogeneous,
+    ),
+    (
+        "a name with words of the controller gives no weight",
+        named_like_a_grant,
     ),
     ("a task has the environment of its TaskProlog", told),
     ("a job runs and its node stays when loga is dead", dead_loga),

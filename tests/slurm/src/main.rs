@@ -23,6 +23,7 @@ mod conf;
 mod database;
 mod machine;
 mod module_checks;
+mod own_checks;
 mod record_checks;
 mod stream_checks;
 mod table;

@@ -52,7 +52,11 @@ pub(crate) fn seconds(cluster: &Cluster) -> Result<(), String> {
 }
 
 /// That `sacct` shows such an AdminComment soon: slurmctld sends the end of a job a moment later.
-fn shown(cluster: &Cluster, id: &str, wanted: impl Fn(&str) -> bool) -> Result<(), String> {
+pub(crate) fn shown(
+    cluster: &Cluster,
+    id: &str,
+    wanted: impl Fn(&str) -> bool,
+) -> Result<(), String> {
     let show = || cluster.stored(id, "admincomment");
     let is_so = || show().is_ok_and(|comment| wanted(&comment.to_ascii_lowercase()));
     until(LIMIT, is_so).map_err(|()| format!("sacct shows {:?}", show()))

@@ -17,6 +17,8 @@ pub struct Known {
     pub memory_mib: u64,
     /// GPUs of type `g<N>` by number, and how many shards each has in all.
     pub shards: Vec<(u32, u32)>,
+    /// Shards of all its GPUs, of whatever type, if that is clear.
+    pub all_shards: Option<u64>,
     /// The GPUs that Slurm hands out there.
     pub gpus: Managed,
 }
@@ -73,6 +75,7 @@ fn line(line: &str) -> Option<(String, Known)> {
         cpus: cpus.saturating_sub(number("CPUAlloc")?),
         memory_mib: number("RealMemory")?.saturating_sub(number("AllocMem").unwrap_or(0)),
         shards: shards(&gres),
+        all_shards: shards_in(&gres),
         gpus: managed(&gres),
     };
     Some((field("NodeName")?.to_string(), known))
@@ -93,6 +96,23 @@ fn plain(gres: &str) -> String {
         _ => depth == 0,
     });
     plain.collect()
+}
+
+/// `gpu:g0:1(S:0),shard:g0:4(S:0),shard:2`: shards of all types; nothing if a count is no number.
+pub fn shards_in(gres: &str) -> Option<u64> {
+    let gres = plain(gres);
+    let mut shards = gres.split(',').filter_map(|one| {
+        // Later versions may begin with `gres/`, as they do for what a job asks for.
+        let one = one.strip_prefix("gres").unwrap_or(one);
+        let of_shards = one.trim_start_matches([':', '/']).strip_prefix("shard")?;
+        of_shards.strip_prefix(':')
+    });
+    shards.try_fold(0u64, |sum, rest| {
+        let count = rest.rsplit(':').next()?;
+        let digits = !count.is_empty() && count.bytes().all(|byte| byte.is_ascii_digit());
+        let count = count.parse().ok().filter(|_: &u64| digits)?;
+        sum.checked_add(count)
+    })
 }
 
 /// `gpu:g0:1,shard:g0:4,..`: shards of typed GPUs.
@@ -151,6 +171,7 @@ mod tests {
             cpus: 5,
             memory_mib: 800,
             shards: vec![(0, 4), (1, 2)],
+            all_shards: Some(6),
             gpus: Managed::Numbered(vec![0, 1]),
         };
         assert_eq!(nodes["n1"], wanted);
@@ -210,5 +231,34 @@ mod tests {
     fn shards_without_a_type_of_ours_are_not_counted() {
         assert_eq!(shards("(null)"), []);
         assert_eq!(shards("shard:4,shard:a100:8,gpu:g0:1,shard:g3:x"), []);
+    }
+
+    #[test]
+    fn shards_of_all_types_are_added_up() {
+        assert_eq!(
+            shards_in("gpu:g0:1(S:0),shard:g0:4(S:0),shard:g1:2(S:1)"),
+            Some(6)
+        );
+        assert_eq!(shards_in("shard:3(2/4,1/4)"), Some(3));
+        assert_eq!(shards_in("gres/shard:a100:3,gres:shard:1"), Some(4));
+        for none in [
+            "",
+            "(null)",
+            "gpu:2",
+            "craynetwork:4",
+            "shards:7",
+            "sharded:x:7",
+        ] {
+            assert_eq!(shards_in(none), Some(0), "{none}");
+        }
+        for unclear in [
+            "shard:g0:x",
+            "shard:",
+            "shard:g0:1K",
+            "shard:g0:-1",
+            "shard:18446744073709551615,shard:1",
+        ] {
+            assert_eq!(shards_in(unclear), None, "{unclear}");
+        }
     }
 }

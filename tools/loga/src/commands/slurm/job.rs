@@ -14,10 +14,14 @@
 //!
 //! | file | contents |
 //! |---|---|
+//! | [`grant`] | shards that the job was given |
+//! | [`lookup`] | one job among Slurm's answers |
 //! | [`notes`] | what the Prolog leaves for the others |
 //! | [`record`] | texts in the job's record |
 //! | [`wish`] | what the job asks for |
 
+mod grant;
+mod lookup;
 mod notes;
 mod record;
 mod wish;
@@ -26,16 +30,18 @@ pub(super) use notes::{note_for_user, Note};
 
 use super::super::totals;
 use super::super::Failure;
-use super::controller::{known, Managed};
+use super::controller::{known, Known, Managed};
 use super::program::ask;
 use crate::cli;
 use crate::names::{harmless, Name};
+use grant::granted;
+use lookup::Record;
 use notes::{make_closed, OF_JOB, OF_USER};
 use std::fs;
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
-use wish::{is_loose, shards, Wish, MAX_READ};
+use wish::{is_loose, Wish, MAX_READ};
 
 /// Weight of a shard: that of a program without a setting.
 const PER_SHARD: u32 = 100;
@@ -153,20 +159,26 @@ impl NodeJob<'_> {
             ..Note::default()
         };
         note.beside = self.has_others();
-        let id = self.job.id.to_string();
-        let columns = format!("tres-per-node:{ASKED},comment:{MAX_READ}");
-        let said = ask("squeue", &["-h", "-j", &id, "-O", &columns]);
-        let asked = said
-            .as_deref()
-            .map(|text| text.split_at_checked(ASKED).unwrap_or((text, "")));
-        note.loose = asked.is_ok_and(|(asked, _)| is_loose(asked));
-        note.gpus = self.gpus(ask);
+        let columns = [("tres-per-node", ASKED), ("comment", MAX_READ)];
+        let record = self.job.record(None, &columns, ask);
+        let node = match &record {
+            Ok(record) => {
+                note.name = Some(record.name.clone());
+                note.loose = record.texts.first().is_some_and(|asked| is_loose(asked));
+                self.of_controller(ask)
+            }
+            // A controller that did not answer once would keep the job waiting again.
+            Err(_) => None,
+        };
+        note.gpus = node.as_ref().map(gpus).unwrap_or_default();
         let cgroup = self.cgroup();
         note.cgroup = cgroup.as_ref().ok().copied();
-        let set = match (cgroup, asked) {
-            (Ok(cgroup), Ok((asked, comment))) => self.set(cgroup, asked, comment, options, ask),
-            (Err(error), _) => Err(error),
-            (_, Err(error)) => Err(error.to_string()),
+        let set = match (cgroup, record) {
+            (Ok(cgroup), Ok(record)) => {
+                let shards = self.shards(&record.name, node.as_ref(), ask);
+                shards.and_then(|shards| self.set(cgroup, shards, &record, options, ask))
+            }
+            (Err(error), _) | (_, Err(error)) => Err(error),
         };
         note.is_set = set.is_ok();
         self.save(&note)?;
@@ -177,7 +189,7 @@ impl NodeJob<'_> {
     fn task_epilog(&self, ask: &impl Programs) -> Result<String, String> {
         let note = note_for_user(&self.arguments.notes, &self.job)?;
         let line = self.got(&note, ask)?;
-        self.add("comment", "Comment", &line, ask)?;
+        self.add(&note, "comment", "Comment", &line, ask)?;
         Ok(line)
     }
 
@@ -195,7 +207,7 @@ impl NodeJob<'_> {
         let line = self.got(&note, ask);
         self.remove_cgroup(&note);
         let line = line?;
-        let added = self.add("admin_comment", "AdminComment", &line, ask);
+        let added = self.add(&note, "admin_comment", "AdminComment", &line, ask);
         added.map_err(|error| format!("{line}; not in its AdminComment: {error}"))?;
         Ok(line)
     }
@@ -269,23 +281,37 @@ impl NodeJob<'_> {
         totals::gpu_time_of(&text, self.job.uid.into())
     }
 
+    /// Shards that the job was given here, not more than the node has.
+    fn shards(&self, name: &str, node: Option<&Known>, ask: &impl Programs) -> Result<u64, String> {
+        let (id, here) = (self.job.id, &self.job.node);
+        let show = ["--local", "-d", "-o", "show", "job", name];
+        let shards = granted(&ask("scontrol", &show)?, id, here)?;
+        if shards == 0 {
+            return Ok(0);
+        }
+        let most = node.and_then(|node| node.all_shards);
+        let most =
+            most.ok_or_else(|| format!("scontrol does not say how many shards {here} has"))?;
+        Ok(shards.min(most))
+    }
+
     /// Gives the job's cgroup the weight of its shards, and what its comment wants and the operator
     /// allows. What was done, in words.
     fn set(
         &self,
         cgroup: u64,
-        asked: &str,
-        comment: &str,
+        shards: u64,
+        record: &Record,
         options: &cli::SlurmProlog,
         ask: &impl Programs,
     ) -> Result<String, String> {
+        let comment = record.texts.get(1).map(String::as_str).unwrap_or_default();
         let wish = Wish::of_comment(comment.trim()).and_then(|wish| wish.allowed(options));
         let (wish, refused) = match wish {
             Ok(wish) => (wish, String::new()),
             Err(why) => (Wish::default(), format!("; refused of its comment: {why}")),
         };
-        let of_shards =
-            shards(asked).map(|count| count.saturating_mul(PER_SHARD).clamp(1, MAX_WEIGHT));
+        let of_shards = (shards > 0).then(|| weight_of(shards));
         let values = [("weight", wish.weight.or(of_shards)), ("limit", wish.limit)];
         let number = cgroup.to_string();
         let mut words = vec!["set".to_string(), "--cgroup".to_string(), number.clone()];
@@ -304,17 +330,11 @@ impl NodeJob<'_> {
         Ok(format!("{} for cgroup {number}{refused}", done.join(", ")))
     }
 
-    /// The GPUs of this node that have a type of ours, if the controller says so.
-    fn gpus(&self, ask: &impl Programs) -> Vec<u32> {
+    /// This node, as far as the controller describes it.
+    fn of_controller(&self, ask: &impl Programs) -> Option<Known> {
         let node = &self.job.node;
-        let text = ask("scontrol", &["-o", "show", "node", node]);
-        match text.ok().and_then(|text| known(&text).remove(node)) {
-            Some(node) => match node.gpus {
-                Managed::Numbered(gpus) => gpus,
-                Managed::Counted(_) => Vec::new(),
-            },
-            None => Vec::new(),
-        }
+        let text = ask("scontrol", &["-o", "show", "node", node]).ok()?;
+        known(&text).remove(node)
     }
 
     /// Where the job's cgroup is, or will be.
@@ -355,6 +375,20 @@ impl NodeJob<'_> {
             let _ = fs::remove_dir(path);
         }
     }
+}
+
+/// The GPUs of a node that have a type of ours.
+fn gpus(node: &Known) -> Vec<u32> {
+    match &node.gpus {
+        Managed::Numbered(gpus) => gpus.clone(),
+        Managed::Counted(_) => Vec::new(),
+    }
+}
+
+/// The weight of so many shards.
+fn weight_of(shards: u64) -> u32 {
+    let shards = u32::try_from(shards).unwrap_or(u32::MAX);
+    shards.saturating_mul(PER_SHARD).clamp(1, MAX_WEIGHT)
 }
 
 #[cfg(test)]

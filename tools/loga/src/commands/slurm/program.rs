@@ -48,7 +48,17 @@ fn within(limit: Duration, program: &str, arguments: &[&str]) -> Result<String, 
     if !status.success() {
         return Err(format!("{program}: {status}"));
     }
-    Ok(String::from_utf8_lossy(&answer).into_owned())
+    Ok(text(&answer))
+}
+
+/// The bytes as a text of the same length, in which columns of fixed widths stay where they are.
+fn text(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        text.extend(chunk.invalid().iter().map(|_| '?'));
+    }
+    text
 }
 
 /// All that a program prints, if it comes to an end in time and is not too long.
@@ -73,6 +83,12 @@ mod tests {
     #[test]
     fn answer_is_what_the_program_printed() {
         assert_eq!(ask("printf", &["%s|", "a b", "$x"]), Ok("a b|$x|".into()));
+    }
+
+    #[test]
+    fn letters_that_are_cut_keep_their_length() {
+        let said = ask("printf", &["%b", "1 \\303\\251\\303 1\\n\\377\\360\\237"]);
+        assert_eq!(said, Ok("1 é? 1\n???".to_string()));
     }
 
     #[test]

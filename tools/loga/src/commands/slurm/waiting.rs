@@ -35,7 +35,10 @@ pub fn free(
     ask: impl Fn(&str, &[&str]) -> Result<String, String>,
 ) -> Vec<String> {
     let columns = COLUMNS.map(|(name, width)| format!("{name}:{width}"));
-    let asked = ask("squeue", &["-h", "-t", "PD", "-O", &columns.join(",")]);
+    let asked = ask(
+        "squeue",
+        &["-h", "--local", "-t", "PD", "-O", &columns.join(",")],
+    );
     let text = match asked {
         Ok(text) => text,
         Err(error) => return vec![error],

@@ -22,6 +22,9 @@ const MAX_NOTES: usize = 1024;
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub(in super::super) struct Note {
     pub(in super::super) uid: u32,
+    /// The job's exact name for Slurm's commands, if the Prolog could ask for it.
+    #[serde(default)]
+    pub(in super::super) name: Option<String>,
     /// What the user got before the job, if that is known.
     pub(in super::super) before_ns: Option<u64>,
     /// The job's cgroup.

@@ -3,9 +3,12 @@
 //! [tool] Tests of Prolog and Epilog against programs that remember what they were asked.
 
 mod cgroups;
+mod fake;
+mod shapes;
 
 use super::record::MAX_COMMENT;
 use super::*;
+use fake::FakeJob;
 use std::cell::RefCell;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -23,9 +26,13 @@ struct Fake {
     used_ns: RefCell<u64>,
     own_ns: RefCell<u64>,
     others_ns: RefCell<u64>,
+    /// The jobs of the controller, by their order in its answers; without any there is one that was
+    /// given three shards, with whatever number.
+    jobs: RefCell<Vec<FakeJob>>,
+    /// Comment and AdminComment of that one.
     comment: RefCell<String>,
-    /// The AdminComment in the database.
-    stored: RefCell<String>,
+    /// AdminComments in the database, by the number of the job.
+    stored: RefCell<Vec<(u32, String)>>,
     /// No program works.
     dead: bool,
     /// The job has ended for the controller.
@@ -33,6 +40,50 @@ struct Fake {
 }
 
 impl Fake {
+    /// The jobs of the controller, of which a program is asked for this one.
+    fn jobs(&self, name: &str) -> Vec<FakeJob> {
+        let jobs = self.jobs.borrow().clone();
+        if !jobs.is_empty() {
+            return jobs;
+        }
+        let comment = self.comment.borrow().clone();
+        let job = FakeJob::new(
+            name.parse().expect("a number"),
+            "gres:shard:g1:3",
+            "shard:g1:3(IDX:1)",
+        );
+        vec![FakeJob {
+            comment: comment.clone(),
+            admin_comment: comment,
+            ..job
+        }]
+    }
+
+    /// Writes a text into the records that a name means.
+    fn write(&self, name: &str, text: &str) {
+        let (field, text) = text.split_once('=').expect("a text");
+        if self.jobs.borrow().is_empty() {
+            *self.comment.borrow_mut() = text.to_string();
+        }
+        for job in self.jobs.borrow_mut().iter_mut().filter(|job| job.is(name)) {
+            let comment = match field {
+                "Comment" => &mut job.comment,
+                "AdminComment" => &mut job.admin_comment,
+                _ => panic!("{field}"),
+            };
+            *comment = text.to_string();
+        }
+    }
+
+    /// And into the database, in small letters as sacctmgr 22.05.
+    fn store(&self, name: &str, text: &str) {
+        let (_, text) = text.split_once('=').expect("a text");
+        for job in self.jobs(name).iter().filter(|job| job.is(name)) {
+            self.stored.borrow_mut().retain(|(id, _)| *id != job.id);
+            self.stored.borrow_mut().push((job.id, text.to_lowercase()));
+        }
+    }
+
     fn answer(&self, program: &str, arguments: &[&str]) -> Result<String, String> {
         let line = format!("{program} {}", arguments.join(" "));
         self.asked.borrow_mut().push(line.clone());
@@ -51,27 +102,33 @@ impl Fake {
                 (u64::from(uid()), *self.used_ns.borrow()),
                 (u64::from(uid()) + 1, 5),
             ]),
-            "scontrol" if arguments[1] == "show" => {
-                "NodeName=n1 CPUAlloc=0 CPUTot=8 Gres=gpu:g3:1(S:0),gpu:g1:1,shard:g3:4 \
+            "scontrol" if arguments.contains(&"node") => {
+                "NodeName=n1 CPUAlloc=0 CPUTot=8 Gres=gpu:g3:1(S:0),gpu:g1:1,shard:g3:4,shard:g1:4 \
                  RealMemory=1000 AllocMem=0 State=MIXED Weight=1\n"
                     .to_string()
             }
+            "scontrol" if arguments.contains(&"show") => {
+                let name = fake::option(arguments, "job");
+                return fake::show(&self.jobs(name), name);
+            }
             "scontrol" if self.closed => return Err("scontrol: closed".to_string()),
-            "sacct" => self.stored.borrow().clone(),
-            // As that of Slurm 22.05.
-            "sacctmgr" => {
-                let text = arguments.last().and_then(|text| text.split_once('='));
-                *self.stored.borrow_mut() = text.expect("a text").1.to_lowercase();
-                String::new()
-            }
-            "squeue" if line.contains("tres-per-node") => {
-                format!("{:<128}{}\n", "gres:shard:g1:3", self.comment.borrow())
-            }
-            "squeue" => self.comment.borrow().clone(),
             "scontrol" => {
-                let (_, comment) = arguments[2].split_once('=').expect("a comment");
-                *self.comment.borrow_mut() = comment.to_string();
+                let name = arguments[1].strip_prefix("JobId=").expect("a job");
+                self.write(name, arguments[2]);
                 String::new()
+            }
+            "sacct" => {
+                let name = fake::option(arguments, "-j");
+                fake::sacct(&self.jobs(name), &self.stored.borrow(), name)
+            }
+            "sacctmgr" => {
+                let name = fake::option(arguments, "where").strip_prefix("jobid=");
+                self.store(name.expect("a job"), arguments[arguments.len() - 1]);
+                String::new()
+            }
+            "squeue" => {
+                let name = fake::option(arguments, "-j");
+                return fake::squeue(&self.jobs(name), arguments);
             }
             _ => String::new(),
         })
@@ -167,7 +224,11 @@ fn database_keeps_what_other_nodes_wrote() {
     let fake = Fake {
         closed: true,
         comment: mark.to_string().into(),
-        stored: format!("{mark}; loga: 1.500 gpu s on n2; loga: 9.000 gpu s on n1").into(),
+        stored: vec![(
+            7,
+            format!("{mark}; loga: 1.500 gpu s on n2; loga: 9.000 gpu s on n1"),
+        )]
+        .into(),
         ..Fake::default()
     };
     let ask = |program: &str, arguments: &[&str]| fake.answer(program, arguments);
@@ -175,7 +236,7 @@ fn database_keeps_what_other_nodes_wrote() {
     let _ = place.prolog(&options(&arguments), &ask);
     assert!(place.epilog(&ask).is_ok());
     let both = format!("{mark}; loga: 1.500 gpu s on n2; loga: 0.000 gpu s on n1");
-    assert_eq!(*fake.stored.borrow(), both);
+    assert_eq!(*fake.stored.borrow(), [(7, both)]);
 }
 
 #[test]

@@ -98,13 +98,6 @@ pub(super) fn is_loose(text: &str) -> bool {
     !text.contains(',') && of_shards(text).is_some_and(of_no_type)
 }
 
-/// How many shards it asks for.
-pub(super) fn shards(text: &str) -> Option<u32> {
-    let part = of_shards(text)?;
-    let last = part.rsplit(':').next().filter(|last| !last.is_empty());
-    last.map_or(Some(1), |last| last.parse().ok())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -137,17 +130,6 @@ mod tests {
         ] {
             assert!(of(comment).is_err(), "{comment}");
         }
-    }
-
-    #[test]
-    fn shards_are_counted_in_both_spellings() {
-        assert_eq!(shards("gres:shard:g1:2   \n"), Some(2));
-        assert_eq!(shards("gres/shard:3"), Some(3));
-        assert_eq!(shards("gres:shard"), Some(1));
-        assert_eq!(shards("gres:craynetwork:1,gres:shard:4"), Some(4));
-        assert_eq!(shards("gres:gpu:2"), None);
-        assert_eq!(shards("N/A"), None);
-        assert_eq!(shards("gres:shard:g1:x"), None);
     }
 
     #[test]
