@@ -61,7 +61,7 @@ mod totals;
 
 pub use awake::QUIET;
 pub use booking::Period;
-pub use budget::{Budget, Rate, Spent, BURST, MAX_LIMIT_THROTTLE};
+pub use budget::{Budget, Rate, Spent, BURST};
 pub use coarse::{shortest_period, CoarseReserve, CoarseTerms};
 pub use lowering::{MAX_LOWERED, MAX_LOWERED_OF_USER};
 pub use member::{Account, Group, Member, ThrottledBy, Used};
