@@ -310,7 +310,8 @@ struct Prices {
 impl Prices {
     fn new(phase: &Phase, level: u64) -> Self {
         let span = phase.span();
-        let whole = fair::estimate(Ns::new(WHOLE), phase.poll, span).get();
+        let (poll, divided) = phase.divided();
+        let whole = fair::estimate(Ns::new(WHOLE), poll, divided).get();
         Self {
             level,
             span,

@@ -19,6 +19,7 @@ mod tests {
         Phase {
             poll: Ns::from_ms(12),
             nonpoll: Ns::from_ms(60),
+            direct: Ns::ZERO,
             lead: Ns::from_ms(72),
             idle: Ns::from_ms(12 - busy_ms),
             t_sys: VTime::new(1_000_000_000),
