@@ -28,6 +28,9 @@ pub struct Phase {
     /// Length of the non-polling phase before it, for which the measured times stand too; less the
     /// time that throttled clients ran in it, which is charged to them directly.
     pub nonpoll: Ns,
+    /// Time of the polling phase that is charged to throttled clients directly too, and is in no
+    /// [`ClientState::busy`].
+    pub direct: Ns,
     /// How far a client may be ahead of the system: the length of this period, or of an undisturbed
     /// one when this one was cut short. Otherwise every creation of a channel would throttle
     /// clients that are a little ahead.
@@ -42,6 +45,15 @@ impl Phase {
     /// The time for which the measured times stand.
     pub const fn span(&self) -> Ns {
         self.poll.saturating_add(self.nonpoll)
+    }
+
+    /// What is left of the polling phase, and of the span, for those that are not charged directly:
+    /// the first stands for the second.
+    pub const fn divided(&self) -> (Ns, Ns) {
+        (
+            self.poll.saturating_sub(self.direct),
+            self.span().saturating_sub(self.direct),
+        )
     }
 }
 

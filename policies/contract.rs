@@ -128,10 +128,17 @@ pub(super) fn keeps_inputs(decision: &Decision) -> Verdict {
     })
 }
 
-/// No virtual time is set back, neither a client's nor the system's.
+/// No virtual time is set back, neither the system's nor a client's. Only `maxmin` forgives what a
+/// client is ahead of the system, and never more.
 pub(super) fn keeps_time_monotone(decision: &Decision) -> Verdict {
     holds(decision.t_sys >= decision.phase.t_sys)?;
-    first_client(decision, |before, after| after.vtime < before.vtime)
+    let least = match decision.kind {
+        PolicyKind::MaxMin => decision.t_sys,
+        _ => VTime::new(u64::MAX),
+    };
+    first_client(decision, |before, after| {
+        after.vtime < before.vtime.min(least)
+    })
 }
 
 /// At least one client runs.

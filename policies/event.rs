@@ -20,7 +20,8 @@
 //! Bad for: mixes in which no other client wants the time: it is not work-conserving, a client that
 //! wants little keeps the system time low and stops the client that wants much.
 //! Bound: between clients that always have work, GPU time over weight differs by at
-//! most two periods of the lightest, plus one command, which cannot be stopped.
+//! most two periods of the lightest, plus what was submitted before a client was throttled, which
+//! cannot be stopped: that is paid for whole.
 //! Source: LoGA paper, sections 3.4 and 4.2.
 
 use super::{ClientState, Phase, Policy, Rule};
@@ -62,8 +63,9 @@ pub(super) fn advance(
     let used_by_all = clients
         .iter()
         .fold(Ns::ZERO, |sum, client| sum.saturating_add(metric(client)));
+    let (_, span) = phase.divided();
     for client in clients.iter_mut() {
-        let by = fair::advance(metric(client), used_by_all, phase.span(), client.weight);
+        let by = fair::advance(metric(client), used_by_all, span, client.weight);
         client.vtime = client.vtime.saturating_add(by);
     }
     let t_sys = clients
@@ -104,6 +106,7 @@ mod tests {
     const PHASE: Phase = Phase {
         poll: Ns::from_ms(12),
         nonpoll: Ns::from_ms(60),
+        direct: Ns::ZERO,
         lead: Ns::from_ms(72),
         idle: Ns::ZERO,
         t_sys: VTime::new(1_000_000_000),

@@ -211,6 +211,7 @@ mod tests {
             let phase = Phase {
                 poll,
                 nonpoll: Ns::from_ms(90),
+                direct: Ns::ZERO,
                 lead: Ns::from_ms(100),
                 idle,
                 t_sys: self.t_sys,

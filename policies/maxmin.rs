@@ -44,16 +44,19 @@
 //! Bound, fairness: of clients that always want more (`want >= weight * level`) none is ahead of
 //! another by more than two steps of entitled time. Proof: a client that runs is at most one step
 //! ahead of `t_sys`, the least of those that run, and advances in a period by
-//! `span * busy / phase / (weight * level)`, one step at most; no client is set back, and a
-//! throttled client is not overtaken, because the others advance by one step at most from below.
+//! `span * busy / phase / (weight * level)`, one step at most; no client is set back while
+//! throttling is allowed, and a throttled client is not overtaken, because the others advance by one
+//! step at most from below.
 //! Commands submitted before a client is throttled run on: deep queues and long commands put a
-//! client further ahead. It pays for all of that, throttled until the others are as far, but not
-//! for longer than [`LONGEST_THROTTLE`](super::rivals::LONGEST_THROTTLE). Not proven: anything while
+//! client further ahead, for as long as they run. It pays for all of that, throttled until the
+//! others are as far; `t_sys` does not follow it, so that its debt changes nothing between them. A
+//! weight that changes leaves a debt as it is. Not proven: anything while
 //! no throttling is allowed (the bound on work comes first), while demands change the level (steps
 //! of old and new levels mix), or
 //! when polling phases differ from the rest of the period, of which they are the only measurement.
-//! Debts are forgiven by age, not by size: only while the bound on work forbids throttling, the
-//! lead of each client over the system fades, `lead -= lead * span / 10 s`. A client that ran
+//! Debts are forgiven by age, not by size, and of each client by itself: only while the bound on
+//! work forbids throttling, its lead over the system fades, `lead -= lead * span / 10 s`. A lead
+//! is two years of virtual time at most, which ends no count. A client that ran
 //! beside clients that did not want the GPU does not owe them that time for ever, and it cannot get
 //! rid of the debt itself: throttling idles the GPU only if other clients leave it idle.
 //! Bound, work: GPU time lost to throttling is at most a tenth of the time and what is lost in one
@@ -68,7 +71,7 @@
 //! others, Dominant Resource Fairness, NSDI 2011, which divides quantities that are known.
 
 use super::demand::{Demand, Engine, Level, OfEngine};
-use super::rivals::{Rivals, NEVER};
+use super::rivals::{self, Rivals, NEVER};
 use super::{ClientState, Inputs, Phase, Policy, Rule};
 use crate::fair::{self, mul_div, WHOLE};
 use crate::units::{Ns, VTime, Weight};
@@ -198,11 +201,11 @@ impl MaxMin {
         let t_sys = past.compute.t_sys;
         let mut all = true;
         for client in clients.iter_mut() {
-            client.vtime = client.vtime.max(t_sys);
+            client.vtime = rivals::after(phase, client.vtime, t_sys, may_throttle);
             client.throttled = client.vtime > limit;
             if copying {
                 let vtime = Copies::vtime_mut(client);
-                *vtime = (*vtime).max(past.copies.t_sys);
+                *vtime = rivals::after(phase, *vtime, past.copies.t_sys, may_throttle);
                 client.throttled |= *vtime > copy_limit;
             }
             all &= client.throttled;
@@ -310,7 +313,8 @@ struct Prices {
 impl Prices {
     fn new(phase: &Phase, level: u64) -> Self {
         let span = phase.span();
-        let whole = fair::estimate(Ns::new(WHOLE), phase.poll, span).get();
+        let (poll, divided) = phase.divided();
+        let whole = fair::estimate(Ns::new(WHOLE), poll, divided).get();
         Self {
             level,
             span,

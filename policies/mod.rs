@@ -5,7 +5,8 @@
 //! # The contract
 //!
 //! A policy is a pure function of the phase that ended and of the clients. It may
-//! - advance the virtual time of a client, never set it back;
+//! - advance the virtual time of a client, or forgive a part of what the client is ahead of the
+//!   system: it never sets it back behind the new system virtual time;
 //! - set [`ClientState::throttled`] of each client: whether it is throttled until the
 //!   next decision;
 //! - keep something for itself: [`Policy::OfClient`] and [`Policy::OfGpu`];

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] The clients that compete for an engine under `maxmin`: who is behind, and how far another
-//! one may be ahead.
+//! [pure] The clients that compete for an engine under `maxmin`: who is behind, how far another one
+//! may be ahead, and what becomes of a lead.
 
 use super::demand::{Engine, Level};
 use super::{ClientState, Phase};
 use crate::fair::{self, mul_div, WHOLE};
 use crate::units::{Ns, VTime};
 
-/// Longest time for which past use keeps a client throttled, as with limits.
-pub(super) const LONGEST_THROTTLE: Ns = Ns::from_ms(60_000);
+/// Longest lead of a client, in virtual time: more than two years. A command that runs for months
+/// on a small weight moves neither its client nor the system to the end of virtual time.
+pub(super) const LONGEST_LEAD: VTime = VTime::new(1 << 56);
 /// Time in which a debt falls to a third while no client may be throttled.
 const FADE: Ns = Ns::from_ms(10_000);
 /// A virtual time that no client reaches.
@@ -27,8 +28,6 @@ pub(super) struct Rivals {
     least_throttled: VTime,
     /// The least virtual time of the clients that were not throttled, or [`NEVER`].
     least_free: VTime,
-    /// The greatest virtual time.
-    greatest: VTime,
 }
 
 impl Rivals {
@@ -38,7 +37,6 @@ impl Rivals {
         throttled_want: 0,
         least_throttled: NEVER,
         least_free: NEVER,
-        greatest: VTime::ZERO,
     };
 
     /// Whether there are any.
@@ -58,7 +56,6 @@ impl Rivals {
         }
         self.used = self.used.saturating_add(E::used(client));
         self.lightest = self.lightest.min(client.weight.get());
-        self.greatest = self.greatest.max(vtime);
     }
 
     /// What throttled clients want of a polling phase in which the engine was idle for this time.
@@ -70,7 +67,7 @@ impl Rivals {
     /// The virtual time beyond which clients are throttled; moves the engine's system virtual time.
     pub(super) fn limit(&self, phase: &Phase, past: &mut Level, may_throttle: bool) -> VTime {
         let step = self.longest_step(phase, past.level);
-        past.t_sys = self.system_time(phase, past.t_sys, step, may_throttle);
+        past.t_sys = self.system_time(past.t_sys);
         if may_throttle && !self.used.is_zero() {
             past.t_sys.saturating_add(VTime::new(step))
         } else {
@@ -85,24 +82,26 @@ impl Rivals {
         mul_div(phase.lead.get(), WHOLE, entitled.min(WHOLE))
     }
 
-    /// The least virtual time, but not further behind the greatest than a debt may last, and closer
-    /// to it with time while no client may be throttled.
-    fn system_time(&self, phase: &Phase, before: VTime, step: u64, may_throttle: bool) -> VTime {
-        // When only throttled clients compete, one of them has to run.
+    /// The least virtual time. Of the clients that may run, as long as there are any: when only
+    /// throttled clients compete, one of them has to run.
+    fn system_time(&self, before: VTime) -> VTime {
         let least = match (self.least_free, self.least_throttled) {
-            (NEVER, NEVER) => return before,
+            (NEVER, NEVER) => before,
             (NEVER, least) | (least, _) => least,
         };
-        // The others take a step in each period, while a client waits for them.
-        let longest = mul_div(step, LONGEST_THROTTLE.get(), phase.lead.get().max(1));
-        let floor = self.greatest.saturating_sub(VTime::new(longest.max(step)));
-        let lead = self.greatest.saturating_sub(least);
-        let faded = if may_throttle {
-            0
-        } else {
-            mul_div(lead.get(), phase.span().min(FADE).get(), FADE.get())
-        };
-        let least = least.saturating_add(VTime::new(faded));
-        least.max(floor).max(before)
+        least.max(before)
     }
+}
+
+/// The virtual time of a client after a decision: not behind the system. What it is ahead fades
+/// while no client may be throttled; it stays its own, so that the debt of one client changes
+/// nothing between two others.
+pub(super) fn after(phase: &Phase, vtime: VTime, t_sys: VTime, may_throttle: bool) -> VTime {
+    let lead = vtime.saturating_sub(t_sys).min(LONGEST_LEAD);
+    let faded = if may_throttle {
+        0
+    } else {
+        mul_div(lead.get(), phase.span().min(FADE).get(), FADE.get())
+    };
+    t_sys.saturating_add(lead.saturating_sub(VTime::new(faded)))
 }

@@ -153,7 +153,8 @@ pub(super) fn competes(client: &ClientState) -> bool {
 /// GPU time of a client in the period, with what it ran while it was throttled: who submits ahead
 /// gains nothing.
 pub(super) fn served(phase: &Phase, client: &ClientState) -> Ns {
-    fair::estimate(client.busy, phase.poll, phase.span()).saturating_add(client.paid)
+    let (poll, span) = phase.divided();
+    fair::estimate(client.busy, poll, span).saturating_add(client.paid)
 }
 
 /// `time` for the default weight, less for more weight.
@@ -172,6 +173,7 @@ mod tests {
     const PHASE: Phase = Phase {
         poll: Ns::from_ms(10),
         nonpoll: Ns::from_ms(90),
+        direct: Ns::ZERO,
         lead: Ns::from_ms(100),
         idle: Ns::from_ms(5),
         t_sys: VTime::ZERO,

@@ -129,6 +129,8 @@ pub struct PhaseTotals {
     /// Time that throttled clients ran in this phase and the non-polling phase before it. It is
     /// charged to them one to one, so the scaled part of the period excludes it.
     pub direct: Ns,
+    /// The part of that in this phase.
+    pub direct_polled: Ns,
 }
 
 impl PhaseTotals {
@@ -140,6 +142,7 @@ impl PhaseTotals {
         ran: Ns::ZERO,
         switches: 0,
         direct: Ns::ZERO,
+        direct_polled: Ns::ZERO,
     };
 }
 

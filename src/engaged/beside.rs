@@ -3,7 +3,7 @@
 //! [pure] Work that is on the engine beside the turn of another client.
 
 use super::submissions::Submissions;
-use super::{Owed, Record, STARVED};
+use super::{Owed, Record, SHARED_QUEUE, STARVED};
 use crate::policies::dispatch::DispatcherKind;
 use crate::storage::Storage;
 use crate::units::Ns;
@@ -48,10 +48,17 @@ impl<S: Storage<Of<Record>: 'static>> Submissions<S> {
         owed.max_by_key(|owed| owed.until(now)).unwrap_or_default()
     }
 
-    /// A client was on the engine beside clients that come before it.
+    /// A client was on the engine beside clients that come before it. Users that share the wait
+    /// queue of all do not stop each other for long.
     pub(super) fn pay_overlap(&mut self, now: Ns, at: usize, ran: Ns) {
-        if let Some(client) = self.clients.get_mut(at) {
-            client.owed.overlap.pay(now, ran);
+        let Some(client) = self.clients.get_mut(at) else {
+            return;
+        };
+        let overlap = &mut client.owed.overlap;
+        if at == SHARED_QUEUE {
+            overlap.pay_in_full(now, ran);
+        } else {
+            overlap.pay(now, ran);
         }
     }
 

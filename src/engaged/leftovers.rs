@@ -11,7 +11,10 @@
 //!
 //! Bound: what a client runs beside the turns of clients that come before it is at most a thousandth
 //! of any window, 10 ms, and what it submitted in one turn, see [`Overlap`]: it gets no grant before
-//! that is so again, but after 60 s at the latest.
+//! that is so again. Of what it ran beyond 60 ms, for which it waits for 60 s, one part in a hundred
+//! counts: a command of some seconds does not stop its client for hours, and one that submits as
+//! much as it can whenever it may runs for one part in ten of the time at most. What many users
+//! owe that share a wait queue, 60 s pay.
 
 use super::account::Account;
 use crate::ids::Chid;

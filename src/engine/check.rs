@@ -10,7 +10,7 @@ use crate::units::{Ns, VTime};
 pub enum Violation {
     /// It changed an identity, a weight or a measurement.
     Inputs,
-    /// It set back the virtual time of a client.
+    /// It set back the virtual time of a client; after a polling phase, behind that of the system.
     VirtualTime,
     /// It set back the system virtual time.
     SystemTime,
@@ -31,7 +31,7 @@ pub(super) fn run(
 ) -> Result<(VTime, usize), Violation> {
     let before = remember(clients, inputs);
     let t_sys = rule(phase, clients);
-    let checked = touched(clients, inputs, before, t_sys, phase.t_sys)
+    let checked = touched(clients, inputs, before, [t_sys, phase.t_sys], t_sys)
         .and_then(|throttled| bad_throttle(clients, throttled).map_or(Ok(throttled), Err));
     match checked {
         Ok(throttled) => Ok((t_sys, throttled)),
@@ -51,7 +51,9 @@ pub(super) fn run_scan(
     let next = rule(scan, clients);
     let late = scan.now.saturating_add(longest);
     let deadline = (next.at <= scan.now || next.at > late).then_some(Violation::Deadline);
-    let touched = touched(clients, inputs, before, next.t_sys, scan.t_sys).err();
+    // After a scan nothing is forgiven.
+    let times = [next.t_sys, scan.t_sys];
+    let touched = touched(clients, inputs, before, times, VTime::new(u64::MAX)).err();
     match touched.or(deadline) {
         None => Ok(next),
         Some(violation) => Err(undo(clients, violation)),
@@ -75,18 +77,19 @@ fn undo(clients: &mut [ClientState], violation: Violation) -> Violation {
     violation
 }
 
-/// How many clients are throttled, or what was touched that may not be.
+/// How many clients are throttled, or what was touched that may not be. Virtual times beyond
+/// `forgives_to` may be set back to it.
 fn touched(
     clients: &[ClientState],
     inputs: impl Fn(&ClientState) -> u64,
     before: u64,
-    t_sys: VTime,
-    t_sys_before: VTime,
+    [t_sys, t_sys_before]: [VTime; 2],
+    forgives_to: VTime,
 ) -> Result<usize, Violation> {
     let (mut sum, mut set_back, mut throttled) = (BASIS, false, 0usize);
     for client in clients {
         sum = add(sum, inputs(client));
-        set_back |= client.vtime < client.prior;
+        set_back |= client.vtime < client.prior.min(forgives_to);
         // Not more than there are clients.
         throttled = throttled.wrapping_add(client.throttled.into());
     }

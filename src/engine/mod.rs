@@ -343,9 +343,11 @@ impl Engine {
         rule: &mut dyn FnMut(&Phase, &mut [ClientState]) -> VTime,
     ) {
         let span = totals.length.saturating_add(self.nonpoll);
+        let between = totals.direct.saturating_sub(totals.direct_polled);
         let phase = Phase {
             poll: totals.length,
-            nonpoll: self.nonpoll.saturating_sub(totals.direct),
+            nonpoll: self.nonpoll.saturating_sub(between),
+            direct: totals.direct_polled,
             lead: span.max(self.planned.period()),
             idle: totals.idle,
             t_sys: self.t_sys,

@@ -111,7 +111,8 @@ impl<S: Storage> GpuState<S> {
         self.sums.unknown = self.sums.unknown.saturating_add(totals.unknown);
         self.sums.switches = self.sums.switches.saturating_add(totals.switches);
         let span = self.engine.span(&totals);
-        totals.direct = self.shares.gather(&self.settings, totals.length, span);
+        let direct = self.shares.gather(&self.settings, totals.length, span);
+        (totals.direct, totals.direct_polled) = (direct.all, direct.polled);
         totals
     }
 

@@ -148,9 +148,9 @@ impl<S: Storage> Shares<S> {
     }
 
     /// Sums up what the processes used for the groups. Before the decision; takes changed settings
-    /// over first. Returns what throttled processes used: [`crate::account::PhaseTotals::direct`].
+    /// over first. Returns what throttled processes used, for [`crate::account::PhaseTotals`].
     /// `poll` is the length of the polling phase, `span` that of the period.
-    pub fn gather(&mut self, settings: &Settings<S>, poll: Ns, span: Ns) -> Ns {
+    pub fn gather(&mut self, settings: &Settings<S>, poll: Ns, span: Ns) -> Direct {
         self.compare(poll, span);
         self.take_over(settings);
         (self.direct, self.wanting) = (Direct::NONE, 0);
@@ -211,7 +211,7 @@ impl<S: Storage> Shares<S> {
                 self.wanting = self.wanting.saturating_add(state.weight.get().into());
             }
         }
-        self.direct.all
+        self.direct
     }
 
     /// Books the period and sets which processes are throttled, see [`Member::throttled_by`]. After

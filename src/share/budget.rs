@@ -8,11 +8,19 @@
 //! if what it will use fits: `credit + rate * period >= expected use`. So by the end of any period
 //! that went as expected, no more has been used than has accrued. Credit that its owner could have
 //! used and did not is kept up to `C`, or what a single period needs if that is more; credit that
-//! accrues while it is throttled is kept. Debts, from commands longer than expected, are paid by
-//! being throttled, for at most [`MAX_LIMIT_THROTTLE`].
+//! accrues while it is throttled is kept.
+//!
+//! Debts are paid by being throttled, whole. They come from what cannot be stopped, a command or a
+//! queue of commands that goes on while its owner is throttled, and grow for as long as that runs.
+//! Nothing of a debt is forgiven: an owner that fills its queue again whenever it may would get what
+//! is forgiven, again and again.
 //!
 //! Bound: over any length of time, use exceeds the rate by at most the larger of `C` and one
-//! polling period, plus what one polling period used beyond expectation.
+//! polling period, plus what one polling period used beyond expectation, plus what its owner had
+//! queued when it was throttled last.
+//! Bound: after `used` of GPU time that nothing has paid for yet, an owner whose work has ended is
+//! throttled for `used * T / C` at most. No more is owed than the time for which the budget has
+//! been there, since no GPU was used for longer.
 
 use crate::fair::mul_div;
 use crate::units::{signed, Ns};
@@ -20,9 +28,6 @@ use crate::units::{signed, Ns};
 /// Wall time for which unused budget of a limit is kept: with a window of two seconds, five percent
 /// of the limit.
 pub const BURST: Ns = Ns::from_ms(100);
-/// Longest time for which a limit throttles a process without a break. What a longer command used
-/// beyond it is forgiven: better than an application that seems to hang.
-pub const MAX_LIMIT_THROTTLE: Ns = Ns::from_ms(60_000);
 
 /// A GPU used for the whole time.
 const FULL: u64 = 1 << 16;
@@ -52,6 +57,8 @@ impl Rate {
 pub struct Budget {
     /// GPU time that may be used, negative for a debt, in nanoseconds.
     credit: i64,
+    /// Since when there is something to pay for.
+    since: Option<Ns>,
     /// Up to when it has grown.
     until: Option<Ns>,
     /// GPU time used per time when its owner ran last, of [`FULL`].
@@ -93,6 +100,7 @@ impl Budget {
             None => rate.of(span),
         };
         self.until = Some(now);
+        let since = *self.since.get_or_insert(now.saturating_sub(span));
         self.credit = self
             .credit
             .saturating_add(signed(grown))
@@ -110,7 +118,7 @@ impl Budget {
             let most = rate.capacity.max(expected.saturating_sub(accruing));
             self.credit = self.credit.min(signed(most));
         }
-        let least = signed(rate.of(MAX_LIMIT_THROTTLE)).saturating_neg();
+        let least = signed(now.saturating_sub(since)).saturating_neg();
         self.credit = self.credit.max(least);
         self.throttled = self.credit.saturating_add(signed(accruing)) < signed(expected);
     }
@@ -193,15 +201,121 @@ mod tests {
         assert!(!budget.throttled());
     }
 
+    /// Fills its queue with work of this many seconds whenever it may, on a GPU that is otherwise
+    /// idle, until it has done so a few times and has paid for the last one. Returns the thousandths
+    /// of the time that it used.
+    fn used_by_queues(percent: u32, seconds: u64) -> u64 {
+        const STEP: Ns = Ns::from_ms(100);
+        const REFILLS: u64 = 3;
+        let (mut budget, mut now, mut used) = (Budget::default(), Ns::ZERO, Ns::ZERO);
+        let (mut queued, mut refills) = (Ns::ZERO, 0);
+        loop {
+            if !budget.throttled() {
+                if refills == REFILLS {
+                    return used.get() * 1000 / now.get();
+                }
+                refills += 1;
+                queued = Ns::from_ms(seconds * 1000);
+            }
+            let allowed = !budget.throttled();
+            // It fills the queue at once: from then on it runs whatever is decided.
+            while !queued.is_zero() {
+                let ran = queued.min(STEP);
+                queued = queued.saturating_sub(ran);
+                used = used.saturating_add(ran);
+                now = now.saturating_add(STEP);
+                let spent = Spent {
+                    used: ran,
+                    allowed: allowed && !budget.throttled(),
+                };
+                budget.settle(limit(percent), now, STEP, STEP, &spent);
+            }
+            while budget.throttled() {
+                now = now.saturating_add(STEP);
+                budget.settle(limit(percent), now, STEP, STEP, &Spent::default());
+            }
+        }
+    }
+
+    // Regression: what took longer than a minute to pay was forgiven.
     #[test]
-    fn debt_beyond_the_longest_throttling_is_forgiven() {
+    fn queues_of_any_length_are_paid_whole() {
+        for percent in [1, 10, 40] {
+            for seconds in [30, 60, 120, 600] {
+                let used = used_by_queues(percent, seconds);
+                let promised = u64::from(percent) * 10;
+                assert!(used.abs_diff(promised) <= 1);
+            }
+        }
+    }
+
+    #[test]
+    fn debt_grows_while_what_was_queued_runs_and_ends_when_it_is_paid() {
+        let second = Ns::from_ms(1000);
         let mut budget = Budget::default();
-        let endless = Spent {
-            used: Ns::from_ms(100_000_000),
+        let runs = Spent {
+            used: second,
+            allowed: false,
+        };
+        for at in 1..=600 {
+            budget.settle(limit(10), Ns::from_ms(at * 1000), second, PERIOD, &runs);
+        }
+        assert_eq!(budget.credit_ns(), -540_000_000_000);
+        let nothing = Spent::default();
+        for at in 601..=5_999 {
+            budget.settle(limit(10), Ns::from_ms(at * 1000), second, PERIOD, &nothing);
+            assert!(budget.throttled());
+        }
+        budget.settle(limit(10), Ns::from_ms(6_000_100), second, PERIOD, &nothing);
+        assert!(!budget.throttled());
+    }
+
+    // A limit of one percent for a command of ten days: it is paid in a thousand, and nothing wraps.
+    #[test]
+    fn command_of_days_is_owed_in_full() {
+        const HOUR: u64 = 3_600_000;
+        let mut budget = Budget::default();
+        let hour = Ns::from_ms(HOUR);
+        let runs = Spent {
+            used: hour,
+            allowed: false,
+        };
+        for at in 1..=240 {
+            budget.settle(limit(1), Ns::from_ms(at * HOUR), hour, PERIOD, &runs);
+        }
+        let owed = signed(Ns::from_ms(240 * HOUR / 100 * 99)).saturating_neg();
+        assert_eq!(budget.credit_ns(), owed);
+    }
+
+    #[test]
+    fn no_more_is_owed_than_the_time_since_the_limit_began() {
+        let mut budget = Budget::default();
+        let wrong = Spent {
+            used: Ns::new(u64::MAX),
             allowed: true,
         };
-        budget.settle(limit(1), Ns::from_ms(1), PERIOD, PERIOD, &endless);
-        assert_eq!(budget.credit_ns(), -600_000_000);
+        budget.settle(limit(1), Ns::from_ms(1_000), PERIOD, PERIOD, &wrong);
+        assert_eq!(budget.credit_ns(), -6_000_000);
+        budget.settle(limit(1), Ns::from_ms(2_000), PERIOD, PERIOD, &wrong);
+        assert_eq!(budget.credit_ns(), -1_006_000_000);
+    }
+
+    #[test]
+    fn owner_that_comes_back_after_long_has_paid() {
+        let second = Ns::from_ms(1000);
+        let mut budget = Budget::default();
+        let long = Spent {
+            used: second,
+            allowed: true,
+        };
+        budget.settle(limit(10), second, second, PERIOD, &long);
+        assert!(budget.throttled());
+        // Nothing was measured meanwhile.
+        let nothing = Spent::default();
+        budget.settle(limit(10), Ns::from_ms(3_600_000), PERIOD, PERIOD, &nothing);
+        assert!(!budget.throttled());
+        budget.settle(limit(10), Ns::from_ms(3_600_006), PERIOD, PERIOD, &nothing);
+        assert!(budget.credit_ns() <= 10_000_000);
     }
 
     #[test]

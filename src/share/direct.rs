@@ -6,11 +6,11 @@ use crate::units::Ns;
 
 /// What throttled processes used of a period, which is charged to them one to one.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Direct {
+pub struct Direct {
     /// Of the polling phase.
-    polled: Ns,
+    pub polled: Ns,
     /// Of both phases.
-    pub(super) all: Ns,
+    pub all: Ns,
 }
 
 impl Direct {

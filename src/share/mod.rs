@@ -63,8 +63,9 @@ mod totals;
 
 pub use awake::QUIET;
 pub use booking::Period;
-pub use budget::{Budget, Rate, Spent, BURST, MAX_LIMIT_THROTTLE};
+pub use budget::{Budget, Rate, Spent, BURST};
 pub use coarse::{shortest_period, CoarseReserve, CoarseTerms};
+pub use direct::Direct;
 pub use lowering::{MAX_LOWERED, MAX_LOWERED_OF_USER};
 pub use member::{Account, Group, Member, ThrottledBy, Used};
 pub use rows::{rows_of_user, MAX_CLIENTS, MAX_CLIENTS_OF_USER};

@@ -213,7 +213,10 @@ impl<S: Storage> Settings<S> {
             within,
             ..old
         };
-        if old.setting.limit != setting.limit {
+        // What is owed stays owed under another limit, and ends with the limit.
+        let holds = |limit: Option<Limit>| limit.is_some_and(|limit| limit != Limit::NONE);
+        let (before, after) = (old.setting.limit, setting.limit);
+        if before != after && !(holds(before) && holds(after)) {
             entry.budget.restart();
         }
         self.put(entry)

@@ -166,6 +166,49 @@ mod tests {
     }
 
     #[test]
+    fn debt_stays_under_another_limit_and_ends_with_it() {
+        const SECOND: Ns = Ns::from_ms(1000);
+        let mut store = [Entry::default(); 4];
+        let mut settings = Settings::<Borrowed<'_>>::new(&mut store[..]);
+        let mut now = Ns::ZERO;
+        // Runs all the time, or not at all, for so many seconds.
+        let mut pass = |settings: &mut Settings<Borrowed<'_>>, used: Ns, seconds: u64| {
+            for _ in 0..seconds {
+                now = now.saturating_add(SECOND);
+                let spent = Spent {
+                    used,
+                    allowed: false,
+                };
+                settings.spend(&settings.resolve(&IDENTITY), &spent);
+                settings.settle(now, SECOND, Ns::from_ms(6));
+            }
+            settings.exhausted(&settings.resolve(&IDENTITY))
+        };
+        assert_eq!(settings.set(USER, None, &Change::limit(10)), Ok(()));
+        assert!(pass(&mut settings, SECOND, 100));
+        // It owes 90 s, of which half of all time pays.
+        assert_eq!(settings.set(USER, None, &Change::limit(50)), Ok(()));
+        assert!(pass(&mut settings, Ns::ZERO, 170));
+        assert!(!pass(&mut settings, Ns::ZERO, 11));
+        // Whoever set a limit takes it away, and what is owed with it.
+        for without in [Change::limit(100), Change::weight(7)] {
+            assert_eq!(settings.set(USER, None, &Change::limit(10)), Ok(()));
+            assert!(pass(&mut settings, SECOND, 100));
+            if without.limit.is_none() {
+                // What does not change a limit forgives nothing.
+                assert_eq!(settings.set(USER, None, &without), Ok(()));
+                assert!(pass(&mut settings, Ns::ZERO, 800));
+                assert_eq!(settings.clear(USER), Ok(()));
+            } else {
+                assert_eq!(settings.set(USER, None, &without), Ok(()));
+            }
+            assert!(!pass(&mut settings, Ns::ZERO, 1));
+            assert_eq!(settings.set(USER, None, &Change::limit(10)), Ok(()));
+            assert!(!pass(&mut settings, Ns::ZERO, 1));
+        }
+    }
+
+    #[test]
     fn limit_of_a_cgroup_above_the_one_around_it_is_refused() {
         let mut store = [Entry::default(); 4];
         let mut settings = Settings::<Borrowed<'_>>::new(&mut store[..]);

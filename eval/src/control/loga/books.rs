@@ -9,6 +9,7 @@ use loga::account::PhaseTotals;
 use loga::engine::Fallback;
 use loga::gpu::{Decision, Ended};
 use loga::ids::ClientId;
+use loga::policies::PolicyKind;
 use loga::share::{Account, Member};
 use loga::units::{Ns, VTime};
 use loga_model::gpu::GR;
@@ -103,17 +104,19 @@ impl Loga {
                 now.get()
             ));
         }
-        self.check_vtimes(before);
+        // Only this policy forgives what a client is ahead of the system, and never more.
+        let forgives = self.state.engine.config().policy == PolicyKind::MaxMin;
+        self.check_vtimes(before, forgives.then_some(now));
         self.check_fallback(decision.fallback);
     }
 
-    /// Whether a virtual time fell.
-    pub(super) fn check_vtimes(&mut self, before: &[Option<VTime>]) {
+    /// Whether a virtual time fell; below `system`, if leads may be forgiven.
+    pub(super) fn check_vtimes(&mut self, before: &[Option<VTime>], system: Option<VTime>) {
         for (entity, (before, after)) in before.iter().zip(self.vtimes()).enumerate() {
             let (Some(before), Some(after)) = (before, after) else {
                 continue;
             };
-            if after < *before {
+            if after < system.map_or(*before, |system| system.min(*before)) {
                 self.violate(format!(
                     "virtual time: that of entity {entity} fell from {} to {} ns",
                     before.get(),

@@ -47,7 +47,7 @@ impl Loga {
         let next = self.state.engine.next_scan();
         let soon = Ns::new(now.saturating_add(WATCHED));
         self.scans.watches = next.is_some_and(|next| next <= soon);
-        self.check_vtimes(&before);
+        self.check_vtimes(&before, None);
         self.check_fallback(fallback);
         let throttled = |member: &Member| member.throttled_by().is_some();
         let free = self.scans.evened && !self.scans.watches;
