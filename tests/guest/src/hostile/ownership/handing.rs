@@ -28,8 +28,6 @@ crate::ktap::tests![
 
 /// The user that gets the pages.
 const BEARER: u32 = USER + 1;
-/// How long the bearer keeps a page.
-const KEEPS: Duration = Duration::from_millis(60);
 /// Time of a measurement: at either end some rounds are partly in it.
 const WINDOW: Duration = Duration::from_secs(8);
 /// Percent by which charges may differ from what was used.
@@ -59,7 +57,8 @@ fn caller_of(uid: u32) -> Result<Caller, String> {
 }
 
 /// A process of the first user runs for `burst` and ends; one of the bearer takes its page, runs for
-/// `bears`, and keeps the page for a while. So it goes on for the window. Returns what both users had.
+/// `bears`, and keeps the page until the next one has its own. So it goes on for the window. Returns what
+/// both users had.
 fn hand_on(stage: &Stage, burst: Duration, bears: Duration) -> Result<[Part; 2], String> {
     let calls = Calls::open()?;
     let mut pids = [BTreeSet::new(), BTreeSet::new()];
@@ -71,17 +70,15 @@ fn hand_on(stage: &Stage, burst: Duration, bears: Duration) -> Result<[Part; 2],
         let mut next = caller_of(BEARER)?;
         pids[0].insert(heavy.pid());
         pids[1].insert(next.pid());
-        // The bearer of the last round has the lower page until this one has its own.
         heavy.ask("open 1")?;
-        drop(bearer.take());
         heavy.ask(&format!("run 1000 {}", burst.as_millis()))?;
         heavy.kill()?;
         next.ask("open 1")?;
         if !bears.is_zero() {
             next.ask(&format!("run 1000 {}", bears.as_millis()))?;
         }
-        std::thread::sleep(KEEPS);
-        bearer = Some(next);
+        // The one of the last round has kept the other page that is low.
+        drop(bearer.replace(next));
     }
     drop(bearer);
     // What was measured last is booked.
