@@ -3,7 +3,7 @@
 //! Rules for sources, checked on their text. Files that the host and the kernel share use nothing
 //! that compiles on the host and fails only when the module is linked or loaded. Pure files import
 //! each other in one direction (`circles`), and so do those of the kernel side, of the model and of
-//! the simulator. No file with code is long.
+//! the simulator.
 
 #[path = "sources/circles.rs"]
 mod circles;
@@ -54,9 +54,6 @@ const FORBIDDEN: &[(&str, &str)] = &[
     ("cfg(MODULE)", ""),
     ("feature =", ""),
 ];
-
-/// Longest source file.
-const MAX_LINES: usize = 450;
 
 /// Rust files at or below `path`.
 fn sources(path: &Path) -> Vec<PathBuf> {
@@ -114,53 +111,6 @@ fn shared_sources_begin_with_licence_and_purpose() {
         assert_eq!(licence, "// SPDX-License-Identifier: GPL-2.0", "{name}");
         assert!(lines.any(|line| line.starts_with("//! ")), "{name}");
     }
-}
-
-/// Whether a file has code that people write: by the end of its name, or by its first line.
-fn is_code(path: &Path) -> bool {
-    let ends = ["c", "h", "lua", "rs", "sh"];
-    let end = path.extension().and_then(|end| end.to_str());
-    let begins = || fs::read(path).is_ok_and(|text| text.starts_with(b"#!"));
-    end.map_or_else(begins, |end| ends.contains(&end))
-}
-
-/// All files below `folder` but built ones.
-fn all_files(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).unwrap();
-    let below = entries.flat_map(|entry| {
-        let path = entry.unwrap().path();
-        let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        let is_made = [".git", "target", "out", "shared", "corpus"].contains(&name.as_str());
-        match path.is_dir() {
-            _ if is_made => Vec::new(),
-            true => all_files(&path),
-            false => vec![path],
-        }
-    });
-    below.collect()
-}
-
-/// The files that are too long.
-fn too_long(files: &[PathBuf]) -> Vec<String> {
-    let lines = |file: &PathBuf| fs::read_to_string(file).unwrap().lines().count();
-    let long = files.iter().map(|file| (file, lines(file)));
-    let long = long.filter(|(_, lines)| *lines > MAX_LINES);
-    long.map(|(file, lines)| format!("{} has {lines} lines", file.display()))
-        .collect()
-}
-
-#[test]
-fn sources_fit_on_a_few_screens() {
-    let mut files = all_files(Path::new(env!("CARGO_MANIFEST_DIR")));
-    files.retain(|file| is_code(file));
-    assert!(files.len() > 500, "{} files", files.len());
-    for end in ["rs", "c", "h", "lua", "sh"] {
-        let has = |file: &PathBuf| file.extension().is_some_and(|found| found == end);
-        assert!(files.iter().any(has), "no file ends with {end}");
-    }
-    assert!(files.iter().any(|file| file.ends_with("tests/vm/check")));
-    let long = too_long(&files);
-    assert!(long.is_empty(), "{}", long.join("\n"));
 }
 
 #[test]
