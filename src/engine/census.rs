@@ -74,8 +74,8 @@ impl Engine {
     /// it has lasted `poll_ms`, [`MIN_SPARSE`] with sparse accounting. Not earlier, because
     /// applications create a dozen channels in a row, and a phase of no length would see no client
     /// active and lift all of them. With sparse accounting it goes on for as long without a channel:
-    /// one that comes meanwhile is sampled. And no non-polling phase ends within [`Config::least_gap`] of
-    /// the last one that was cut short. Returns whether the main thread has to wake up.
+    /// one that comes meanwhile is sampled. And no non-polling phase ends within
+    /// [`Config::least_gap`] of the last one that was cut short. Returns whether the main thread has to wake up.
     pub fn decide_soon(&mut self, now: Ns) -> bool {
         let earliest = self.earliest().max(now);
         match &mut self.state {

@@ -10,6 +10,7 @@
 //! | `books` | its clients, their pages and their time |
 //! | `claims` | what programs that are about to start will bring |
 //! | `submission_pages` | pages that are mapped and unmapped, and their gates |
+//! | `handing_on` | a page that gets another owner, once what was measured of it is booked |
 //! | `channels`, `kinds` | which channels of the pages exist, and which of them compute |
 //! | `gate` | takes a page away, and gives it back |
 //! | `start` | starts and stops its threads |

@@ -51,9 +51,9 @@ impl Gpu {
     ///
     /// # Errors
     ///
-    /// `EINTR` if the caller was killed meanwhile; `EMFILE` if the owner has [`MAX_MAPPINGS`] mappings; `ENFILE` if the table of clients is full
-    /// and the user has none; `ESRCH` for a process that has begun to exit and is no client;
-    /// `ENOMEM` if the machine has no memory. Nothing has changed then.
+    /// `EINTR` if the caller was killed meanwhile; `EMFILE` if the owner has [`MAX_MAPPINGS`] mappings;
+    /// `ENFILE` if the table of clients is full and the user has none; `ESRCH` for a process that has
+    /// begun to exit and is no client; `ENOMEM` if the machine has no memory. No page has changed then.
     pub(crate) fn take(&self, page: u16, claimant: &Claimant) -> Result<TakenPage> {
         let gate = Gate::new(page)?;
         let (mut room, mut is_new, mut is_booked) = (None, false, false);
