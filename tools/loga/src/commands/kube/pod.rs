@@ -8,7 +8,7 @@
 
 use loga::units::Weight;
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The annotation with the weight of a pod.
 pub const ANNOTATION: &str = "loga/weight";
@@ -89,6 +89,17 @@ pub struct Claim {
 #[serde(default)]
 struct ClaimStatus {
     allocation: Allocation,
+    #[serde(rename = "reservedFor")]
+    reserved_for: Vec<Consumer>,
+}
+
+/// An object that may use a claim.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Consumer {
+    api_group: String,
+    resource: String,
+    uid: String,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -148,6 +159,14 @@ impl Pod {
 }
 
 impl Claim {
+    /// Uids of the pods that may use it, each once.
+    pub fn pods(&self) -> BTreeSet<&str> {
+        let all = self.status.reserved_for.iter();
+        all.filter(|one| one.api_group.is_empty() && one.resource == "pods")
+            .map(|one| one.uid.as_str())
+            .collect()
+    }
+
     /// What it took of a capacity, of the device of which it took most.
     ///
     /// # Errors

@@ -18,6 +18,7 @@ use crate::error::Error;
 use crate::export::cgroup::Names;
 use crate::names::harmless;
 use loga::uapi;
+use loga::units::Weight;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::thread;
@@ -116,11 +117,13 @@ impl Weigher {
         let pods = session.pods(&self.node)?;
         let cgroups = cgroups(directory);
         let mut wanted = BTreeMap::new();
-        for pod in pods.iter().filter(|pod| pod.is_on(&self.node)) {
+        let here: Vec<&Pod> = pods.iter().filter(|pod| pod.is_on(&self.node)).collect();
+        let uids: BTreeSet<&str> = here.iter().map(|pod| pod.metadata.uid.as_str()).collect();
+        for pod in here {
             let Some(cgroup) = cgroups.get(&pod.metadata.uid) else {
                 continue;
             };
-            match self.weight(&session, pod) {
+            match self.weight(&session, pod, &uids) {
                 Ok(Some(weight)) => drop(wanted.insert(*cgroup, weight)),
                 Ok(None) => {}
                 Err(error) => {
@@ -134,13 +137,26 @@ impl Weigher {
         Ok(wanted)
     }
 
-    /// The weight of a pod, if it has one.
-    fn weight(&self, session: &Session, pod: &Pod) -> Result<Option<u32>, String> {
+    /// The weight of a pod, if it has one. `here` are uids of the node's pods.
+    fn weight(
+        &self,
+        session: &Session,
+        pod: &Pod,
+        here: &BTreeSet<&str>,
+    ) -> Result<Option<u32>, String> {
         let mut consumed = None;
         if let Some(capacity) = &self.capacity {
             for name in pod.claims() {
                 let claim = session.claim(&pod.metadata.namespace, name)?;
-                consumed = consumed.max(claim.unwrap_or_default().consumed(capacity)?);
+                let claim = claim.unwrap_or_default();
+                let reserving = claim.pods();
+                // A pod may name any claim of its namespace; only one that reserves it has a part.
+                if !reserving.contains(pod.metadata.uid.as_str()) {
+                    continue;
+                }
+                let sharing = reserving.intersection(here).count();
+                let part = claim.consumed(capacity)?.map(|whole| part(whole, sharing));
+                consumed = consumed.max(part);
             }
         }
         let weight = match consumed {
@@ -178,6 +194,14 @@ impl Weigher {
             }
         }
     }
+}
+
+/// What each of so many pods has of a claim's weight, rounded down so that the sum is within what was
+/// granted. It is the least weight where that would be none: there is no weight of 0, and the pod
+/// would have the 100 of those without one.
+fn part(whole: u32, pods: usize) -> u32 {
+    let pods = u32::try_from(pods).unwrap_or(u32::MAX).max(1);
+    (whole / pods).max(Weight::MIN)
 }
 
 fn share(cgroup: u64, weight: Option<u32>) -> uapi::SetShare {

@@ -46,19 +46,22 @@ fn pod(at: u32, annotation: Option<&str>, claim: Option<&str>) -> Value {
 }
 
 /// A claim that was allocated, with what it took of each device.
-fn claim(name: &str, compute: &[&str]) -> Value {
+fn claim(name: &str, compute: &[&str], pods: &[u32]) -> Value {
     let result = |(at, taken): (usize, &&str)| {
         json!({"request": "gpu", "driver": "gpu.nvidia.com", "pool": "n1",
             "device": format!("gpu-{at}"), "shareID": uid(99),
             "consumedCapacity": {"compute": taken, "memory": "4Gi"}})
     };
     let results: Vec<Value> = compute.iter().enumerate().map(result).collect();
+    let reserved =
+        |at: &u32| json!({"resource": "pods", "name": format!("train-{at}"), "uid": uid(*at)});
+    let reserved: Vec<Value> = pods.iter().map(reserved).collect();
     let claim = json!({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
         "metadata": {"name": name, "namespace": "lab", "uid": uid(98)},
         "spec": {"devices": {"requests": [{"name": "gpu", "exactly":
             {"deviceClassName": "gpu.nvidia.com", "capacity": {"requests": {"compute": "20"}}}}]}},
         "status": {"allocation": {"devices": {"results": results}},
-            "reservedFor": [{"resource": "pods", "name": "train-1", "uid": uid(1)}]}});
+            "reservedFor": reserved}});
     let typed: ResourceClaim = serde_json::from_value(claim.clone()).expect("a claim");
     let status = typed.status.and_then(|status| status.allocation);
     let devices = status
@@ -160,11 +163,11 @@ fn weight_is_what_the_claim_took_else_the_annotation() {
     ]);
     node.put(
         &format!("{CLAIMS}/train-1-gpu"),
-        claim("train-1-gpu", &["20", "35"]),
+        claim("train-1-gpu", &["20", "35"], &[1]),
     );
     node.put(
         &format!("{CLAIMS}/train-2-gpu"),
-        claim("train-2-gpu", &["50"]),
+        claim("train-2-gpu", &["50"], &[2]),
     );
     let wanted = BTreeMap::from([(ids[0], 200), (ids[1], 35), (ids[2], 50), (ids[4], 1000)]);
     assert_eq!(node.round().len(), 4);
@@ -182,6 +185,42 @@ fn weight_is_what_the_claim_took_else_the_annotation() {
     node.kernel.gpus.borrow_mut()[1].shares.clear();
     assert_eq!(node.round(), [""; 0]);
     assert_eq!(node.weights(), wanted);
+}
+
+#[test]
+fn claim_that_several_pods_reserve_gives_its_weight_once() {
+    let mut node = Node::new();
+    let (first, second) = (node.make(1), node.make(2));
+    let path = format!("{CLAIMS}/one");
+    let named = |at| pod(at, None, Some("one"));
+    node.pods(&[named(1), named(2)]);
+    node.put(&path, claim("one", &["20"], &[1, 2]));
+    node.round();
+    assert_eq!(node.weights(), BTreeMap::from([(first, 10), (second, 10)]));
+    // Rounded down, and only the pods of this node count.
+    node.put(&path, claim("one", &["21"], &[1, 2, 2, 3]));
+    node.round();
+    assert_eq!(node.weights(), BTreeMap::from([(first, 10), (second, 10)]));
+    // The second has ended.
+    let mut ended = named(2);
+    ended["status"]["phase"] = json!("Succeeded");
+    node.pods(&[named(1), ended]);
+    node.round();
+    assert_eq!(node.weights(), BTreeMap::from([(first, 21)]));
+    // The claim is not reserved for the first.
+    node.pods(&[named(1), named(2)]);
+    node.put(&path, claim("one", &["20"], &[2]));
+    node.round();
+    assert_eq!(node.weights(), BTreeMap::from([(second, 20)]));
+    // Most that may reserve one: each has the least weight.
+    let all: Vec<u32> = (0..256).collect();
+    node.pods(&all.iter().map(|at| named(*at)).collect::<Vec<_>>());
+    node.put(&path, claim("one", &["20"], &all));
+    node.round();
+    assert_eq!(node.weights(), BTreeMap::from([(first, 1), (second, 1)]));
+    node.put(&path, claim("one", &["1000"], &all));
+    node.round();
+    assert_eq!(node.weights(), BTreeMap::from([(first, 3), (second, 3)]));
 }
 
 #[test]
@@ -223,7 +262,7 @@ fn senseless_weights_are_told_once_and_change_nothing() {
         assert_eq!(node.weights(), BTreeMap::from([(id, 200)]));
     }
     node.pods(&[pod(1, None, Some("odd"))]);
-    node.put(&format!("{CLAIMS}/odd"), claim("odd", &["20m"]));
+    node.put(&format!("{CLAIMS}/odd"), claim("odd", &["20m"], &[1]));
     assert!(node.round()[0].contains("compute is no weight"));
     // A claim's name is a part of a path.
     let mut evil = pod(1, None, Some("odd"));
