@@ -27,7 +27,7 @@ pub use channel_table::ChannelTable;
 pub use chip::{detect, Chip, Family};
 pub use copy_reader::CopyReader;
 pub use engine_status::EngineStatus;
-pub use reader::{OccupantReader, Source};
+pub use reader::{occupant, OccupantReader, Source};
 pub use userd::{userd_base, Ring, USERD_SLOT};
 
 use crate::ids::{Chid, Chipset, TsgId};

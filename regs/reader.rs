@@ -64,6 +64,10 @@ pub struct OccupantReader {
 impl OccupantReader {
     /// A reader of `engine` of `chip`; engine 0 is compute. The channel table shows engine 0 only.
     pub const fn new(source: Source, chip: &Chip, engine: u8) -> Self {
+        Self::of_channels(source, chip.channels, engine)
+    }
+
+    const fn of_channels(source: Source, channels: u16, engine: u8) -> Self {
         Self {
             source,
             offset: EngineStatus::offset(engine),
@@ -72,7 +76,7 @@ impl OccupantReader {
                 occupant: Occupant::Idle,
             },
             settled: 0,
-            table: ChannelTable::new(chip.channels),
+            table: ChannelTable::new(channels),
             reads: 0,
         }
     }
@@ -158,6 +162,15 @@ impl OccupantReader {
     }
 }
 
+/// What is on the compute engine now, by its status word.
+///
+/// # Errors
+///
+/// [`Error::DeviceGone`].
+pub fn occupant(mmio: &impl Mmio) -> Result<Occupant, Error> {
+    OccupantReader::of_channels(Source::EngineStatus, 0, 0).read(mmio)
+}
+
 /// Counts the reads that pass through.
 struct Counted<'a, M: Mmio> {
     mmio: &'a M,
@@ -200,6 +213,14 @@ mod tests {
         assert_eq!(reader.read(&mmio), channel(6));
         assert_eq!(mmio.reads(), 3);
         assert_eq!(reader.reads(), 3);
+    }
+
+    #[test]
+    fn read_without_a_reader_is_that_of_a_new_one() {
+        let mmio = FakeMmio::new([(0x2640, 0x8000_3007), (0x40_9b00, 0xa000_1234)]);
+        let mut reader = OccupantReader::new(Source::EngineStatus, &CHIP, 0);
+        assert_eq!(occupant(&mmio), reader.read(&mmio));
+        assert_eq!(mmio.reads(), 6);
     }
 
     #[test]

@@ -210,6 +210,11 @@ impl<S: Storage<Of<Record>: 'static>> Decider<S> {
     /// has not used its grant.
     pub fn closed(&mut self, now: Ns, stored: &Running) {
         stored.all().iter().for_each(|chid| self.running.add(*chid));
+        let is_waited_for = |chid: &Chid| self.running.has(*chid);
+        let all = stored.all().iter().all(is_waited_for);
+        if let Some(at) = self.detection.window_of().filter(|_| !all) {
+            self.leftovers.crowd(now, at);
+        }
         self.leftovers.remove(|chid, _| stored.has(chid));
         let at = self.detection.close(now, !stored.is_empty());
         if let Some(at) = at.filter(|_| stored.is_empty()) {
@@ -279,22 +284,22 @@ impl<S: Storage<Of<Record>: 'static>> Decider<S> {
 
     /// The turn of the client at a wait queue has ended; these channels of it have work that rests.
     fn leave_over(&mut self, now: Ns, at: usize, rest: &Running) {
-        for chid in rest.all() {
-            if self.leftovers.add(now, *chid, at) {
-                continue;
-            }
-            if let Some(submissions) = self.submissions.as_mut() {
-                submissions.bar(now, at);
-            }
-        }
+        let all = rest.all().iter();
+        all.for_each(|chid| self.leftovers.add(now, *chid, at));
     }
 
     /// Channels with work that goes on after its turn were read, in the order and with the positions
-    /// of [`Leftovers::channels`]. Their clients are charged what of it was on the engine; the client
-    /// of the turn is not.
-    pub fn leftovers_read(&mut self, now: Ns, found: impl Iterator<Item = ((usize, Chid), Doing)>) {
+    /// of [`Leftovers::channels`]; `stray`: the wait queue of a channel that is on the engine and not
+    /// among them. Their clients are charged what of it was on the engine; the client of the turn is
+    /// not.
+    pub fn leftovers_read(
+        &mut self,
+        now: Ns,
+        found: impl Iterator<Item = ((usize, Chid), Doing)>,
+        stray: Option<usize>,
+    ) {
         let mut found = found.peekable();
-        let ran = self.leftovers.note(now, |position, chid| {
+        let ran = self.leftovers.note(now, stray, |position, chid| {
             // Others have only removed some since.
             while found.next_if(|((at, _), _)| *at < position).is_some() {}
             match found.peek() {

@@ -3,7 +3,7 @@
 //! [pure] Work that is on the engine beside the turn of another client.
 
 use super::submissions::Submissions;
-use super::{Owed, Record, SHARED_QUEUE, STARVED};
+use super::{Owed, Record, SHARED_QUEUE};
 use crate::policies::dispatch::DispatcherKind;
 use crate::storage::Storage;
 use crate::units::Ns;
@@ -11,7 +11,8 @@ use crate::units::Ns;
 impl<S: Storage<Of<Record>: 'static>> Submissions<S> {
     /// Work that a client submitted in an earlier turn was on the engine for this time, until now.
     /// Its reserve pays; and if a client that comes before it has the turn, it pays for that too, see
-    /// `leftovers`. True if the turn is another client's.
+    /// `leftovers`, but not while all may pass since the turn is overdue. True if the turn is another
+    /// client's.
     pub fn ran_beside(&mut self, now: Ns, at: usize, ran: Ns) -> bool {
         let holder = self.holder();
         if holder == Some(at) {
@@ -28,17 +29,10 @@ impl<S: Storage<Of<Record>: 'static>> Submissions<S> {
             return false;
         };
         self.disturb(now, at, reserve, ran);
-        if self.comes_before(holder, at) {
+        if self.comes_before(holder, at) && !self.open {
             self.pay_overlap(now, at, ran);
         }
         true
-    }
-
-    /// A client has left more work that rests than can be noted: it gets no grant for a while.
-    pub fn bar(&mut self, now: Ns, at: usize) {
-        if let Some(client) = self.clients.get_mut(at) {
-            client.owed.barred = client.owed.barred.max(now.saturating_add(STARVED));
-        }
     }
 
     /// What those at these positions owe that owe the most, whether they are still there or not.

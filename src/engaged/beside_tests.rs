@@ -32,8 +32,10 @@ fn client_that_comes_anew_owes_what_its_user_owes() {
 #[test]
 fn what_is_owed_ends() {
     let mut engine = prio(&[prt(5), prt(1)]);
-    engine.bar(US(0), 1);
-    let owed: Owed = engine.owed(US(1), [1].into_iter());
+    let owed = Owed {
+        barred: STARVED,
+        ..Owed::default()
+    };
     assert_eq!(owed.until(US(1)), STARVED);
     engine.left(US(2), 1);
     engine.join_at(1, prt(1), owed);

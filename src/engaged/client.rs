@@ -124,7 +124,7 @@ pub struct Client<R> {
 pub struct Owed {
     /// What it may run beside the turns of clients that come before it.
     pub(super) overlap: Overlap,
-    /// It had more channels that rest than are noted: no grant before this.
+    /// It used more than was promised to others: no grant before this.
     pub(super) barred: Ns,
 }
 

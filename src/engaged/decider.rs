@@ -308,7 +308,7 @@ impl<S: Storage<Of<Record>: 'static>> Decider<S> {
         };
         let had_turn = submissions.holder() == Some(at);
         let step = submissions.left(now, at);
-        self.leftovers.remove(|_, of| of == at);
+        self.leftovers.leave(at);
         if had_turn {
             self.detection = Detection::default();
             self.running = Running::NONE;

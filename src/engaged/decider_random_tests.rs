@@ -135,7 +135,7 @@ impl World {
                 }
                 Action::ReadLeftovers => {
                     let none: Vec<((usize, Chid), Doing)> = vec![];
-                    self.decider.leftovers_read(now, none.into_iter());
+                    self.decider.leftovers_read(now, none.into_iter(), None);
                 }
                 Action::ReadProtected | Action::Stop => panic!("nothing to read"),
             }

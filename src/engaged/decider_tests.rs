@@ -6,8 +6,8 @@
 use super::submissions_tests::US;
 use super::{
     Action, Client, Completion, Decider, Doing, Mode, Prio, Reading, Record, Row, Running,
-    SchedulingParameters, Setting, Specs, Store, Submissions, BACKGROUND, HEARTBEAT, MAX_GRANT,
-    MOST_UNUSED, RECORDS, RETURN, SHARED_QUEUE, SPECS, WAIT_QUEUES, WINDOW,
+    SchedulingParameters, Setting, Specs, Store, Submissions, BACKGROUND, HEARTBEAT, LEFTOVERS,
+    MAX_GRANT, MOST_UNUSED, RECORDS, RETURN, SHARED_QUEUE, SPECS, WAIT_QUEUES, WINDOW,
 };
 use crate::ids::Chid;
 use crate::policies::dispatch::DispatcherKind;
@@ -242,7 +242,7 @@ fn work_that_rests_goes_on_beside_the_next_turn_which_does_not_pay_for_it() {
     assert!(decider.leftovers().channels().map(|(_, chid)| chid).eq([A]));
     let first = decider.leftovers().channels().next().unwrap();
     let reads = |decider: &mut Decider<Vectors>, now, doing| {
-        decider.leftovers_read(now, [(first, doing)].into_iter());
+        decider.leftovers_read(now, [(first, doing)].into_iter(), None);
     };
     reads(&mut decider, US(209), Doing::Rests);
     submits(&mut decider, US(210), 1, B);
@@ -256,6 +256,76 @@ fn work_that_rests_goes_on_beside_the_next_turn_which_does_not_pay_for_it() {
     reads(&mut decider, US(499), Doing::Rests);
     submits(&mut decider, US(500), 0, A);
     assert_eq!(decider.leftovers().channels().count(), 0);
+}
+
+/// The client at a wait queue submits commands of these channels, which all rest until its turn
+/// ends. False if it has to wait instead.
+fn rests(decider: &mut Decider<Vectors>, now: Ns, at: usize, chids: &[Chid]) -> bool {
+    decider.leftovers_read(now, core::iter::empty(), None);
+    if decider.store(now, at, NICE) != Store::Opens {
+        return false;
+    }
+    decider.entered(now, at, true);
+    decider.rings_checked(now, true);
+    assert_eq!(decider.next_action(now), Action::Close);
+    decider.closed(now, &channels(chids));
+    let after = |us| now.saturating_add(US(us));
+    assert_eq!(ends(decider, after(10), false, chids), None);
+    assert!(ends(decider, after(200), false, chids).is_some());
+    decider.take_wakes();
+    true
+}
+
+/// So many channels of a client.
+fn chids(first: u32, count: u32) -> Vec<Chid> {
+    let all = first..first.saturating_add(count);
+    all.map(Chid::from_bits).collect()
+}
+
+/// Fills the table of leftovers with channels of eight clients of one user.
+fn fill(decider: &mut Decider<Vectors>) {
+    for client in 0..8 {
+        assert_eq!(decider.join(US(0), 7, None), Some(client));
+        // CAST: a few.
+        let (number, first) = (client as u64, 100 + 16 * client as u32);
+        assert!(rests(decider, US(1000 * number), client, &chids(first, 16)));
+    }
+    assert_eq!(decider.leftovers().channels().count(), LEFTOVERS);
+}
+
+#[test]
+fn one_user_that_fills_the_leftovers_stops_nobody_else() {
+    let mut decider = decider(0);
+    fill(&mut decider);
+    let other = decider.join(US(0), 8, None).unwrap();
+    for turn in 10..20 {
+        assert!(rests(&mut decider, US(1000 * turn), other, &[A]));
+    }
+    assert!(decider.leftovers().is_crowded() && !decider.leftovers().has(A));
+    assert_eq!(decider.store(US(21_000), other, NICE), Store::Opens);
+}
+
+#[test]
+fn channel_for_which_no_room_is_left_pays_when_it_is_on_the_engine() {
+    let mut decider = decider(0);
+    fill(&mut decider);
+    let other = decider.join(US(0), 8, None).unwrap();
+    assert!(rests(&mut decider, US(10_000), other, &[A]));
+    let strays = |decider: &mut Decider<Vectors>, now| {
+        decider.leftovers_read(now, core::iter::empty(), Some(other));
+    };
+    strays(&mut decider, US(11_000));
+    submits(&mut decider, US(11_000), 0, B);
+    strays(&mut decider, US(11_080));
+    let ended = ends(&mut decider, US(11_200), false, &[]).unwrap();
+    // The other one had the engine for 80 of 200 us.
+    assert_eq!((ended.at, ended.used), (0, US(120)));
+    // In its own turn it pays as everybody else.
+    strays(&mut decider, US(12_000));
+    submits(&mut decider, US(12_000), other, A);
+    strays(&mut decider, US(12_100));
+    let ended = ends(&mut decider, US(12_200), false, &[]).unwrap();
+    assert_eq!((ended.at, ended.used), (other, US(200)));
 }
 
 #[test]

@@ -12,11 +12,13 @@
 //! | running | its commands run | sleeps until they should end, then reads |
 //!
 //! *All that was stored while the entry was there is one submission.* Its commands have ended when
-//! no channel of it has work, or only work that has rested for [`REST`]. A command that is expected to last longer is read when the time
-//! since it began has grown by half, so that a length is known at least to that: without these
-//! reads none would ever be found shorter than expected. From the expected end on, less a margin,
-//! reads are a sixteenth of the time since then apart, [`MOST_STEP`] at most: so late is an end seen,
-//! and so much more is its client charged.
+//! no channel of it has work, or only work that has rested for [`REST`]. A command that is expected
+//! to last longer is read when the time since it began has grown by half, so that a length is known
+//! at least to that: without these reads none would ever be found shorter than expected. From the
+//! expected end on, less a margin, reads are a sixteenth of the time since then apart,
+//! [`MOST_STEP`] at most: so late is an end seen, and so much more is its client charged. Once all
+//! work rests, each read comes after twice the time, so that the turn goes on as soon as the engine
+//! has seen what was submitted.
 //!
 //! Reads and checks come less and less often: the completion thread has priority over the client,
 //! which may need its processor. It expects a client that was granted to come back soon, so that
@@ -285,7 +287,8 @@ impl Detection {
             return Some(ended);
         }
         if let Some(since) = rests {
-            run.next = since.saturating_add(REST);
+            let rested = now.saturating_sub(since).max(FIRST_READ);
+            run.next = now.saturating_add(rested).min(since.saturating_add(REST));
             return None;
         }
         run.next = if now < run.first {

@@ -62,6 +62,10 @@ fn submission_beside_one_that_runs_ends_with_it() {
 fn turn_of_a_channel_that_rests_ends_a_little_later() {
     let mut one = running(us(500));
     assert_eq!(one.read(us(200), Left::Rest), None);
+    assert_eq!(one.next(), Some(us(210)));
+    assert_eq!(one.read(us(230), Left::Rest), None);
+    assert_eq!(one.next(), Some(us(260)));
+    assert_eq!(one.read(us(260), Left::Rest), None);
     assert_eq!(one.next(), Some(us(300)));
     assert_eq!(one.read(us(290), Left::Work), None);
     assert_eq!(one.read(us(400), Left::Rest), None);

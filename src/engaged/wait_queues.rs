@@ -21,6 +21,12 @@ const KEPT: usize = 16;
 /// The wait queue that is shared by clients of all users.
 pub const SHARED_QUEUE: usize = WAIT_QUEUES - 1;
 
+/// Whether a user that owns so many of what is divided may have one more while so many are left: no
+/// user has more than it leaves to others.
+pub(super) const fn may_have(owns: usize, left: usize) -> bool {
+    owns < left
+}
+
 /// The clients at one wait queue.
 #[derive(Clone, Copy, Debug, Default)]
 struct Assigned {
@@ -55,7 +61,7 @@ impl WaitQueues {
         let is_vacant = |wait_queue: &&Assigned| wait_queue.clients == 0;
         let left = common.clone().take(most).filter(is_vacant).count();
         let owns = common.clone().filter(own).count();
-        let may_have = owns < OF_USER && owns < left;
+        let may_have = owns < OF_USER && may_have(owns, left);
         let vacant = common.clone().enumerate().take(most).filter(|_| may_have);
         let vacant = vacant.filter(|(_, wait_queue)| is_vacant(wait_queue));
         // Its own before, one that nobody had, one of another user.

@@ -16,6 +16,22 @@ impl QueueSet {
         self.0 |= 1u64.checked_shl(at as u32).unwrap_or(0);
     }
 
+    /// Takes a wait queue out.
+    pub(super) fn remove(&mut self, at: usize) {
+        // CAST: few wait queues.
+        self.0 &= !1u64.checked_shl(at as u32).unwrap_or(0);
+    }
+
+    /// Whether a wait queue is among them.
+    pub(super) fn has(self, at: usize) -> bool {
+        self.iter().any(|one| one == at)
+    }
+
+    /// Whether there is none.
+    pub(super) const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
     /// All of them.
     pub fn iter(self) -> impl Iterator<Item = usize> {
         (0..WAIT_QUEUES).filter(move |at| self.0 >> *at & 1 != 0)
@@ -34,7 +50,7 @@ pub struct Wakes {
 impl Wakes {
     /// Whether there are none.
     pub const fn is_empty(&self) -> bool {
-        self.one.0 | self.all.0 == 0
+        self.one.is_empty() && self.all.is_empty()
     }
 
     /// All threads at all wait queues, but for `except`.

@@ -16,7 +16,7 @@ use crate::glue::kernel::store_queue::Whom;
 use crate::glue::kernel::thread::{self, WakeFlag, Work};
 use crate::glue::trace;
 use crate::ids::Chid;
-use crate::regs::{ChannelState, Ring, Work as ChannelWork};
+use crate::regs::{self, ChannelState, Occupant, Ring, Work as ChannelWork};
 use crate::track::pages::SLOTS;
 use crate::units::Ns;
 use kernel::sync::atomic::{Relaxed, Release};
@@ -115,12 +115,8 @@ impl Engaged {
         let opening = noted.unwrap_or(opening);
         let mut stored = opening.stored(|gate| self.read_puts(&gpu.device, gate), true);
         // GP_PUT may have come around the ring to where it was.
-        let had_work = |chid| {
-            let mut left = leftovers.channels();
-            work.running.has(chid)
-                || work.undecided.has(chid)
-                || left.any(|(_, known)| known == chid)
-        };
+        let had_work =
+            |chid| work.running.has(chid) || work.undecided.has(chid) || leftovers.has(chid);
         self.add_working(gpu, &opening, &mut stored, had_work);
         let mut state = self.state.lock();
         let now = ffi::now();
@@ -147,7 +143,13 @@ impl Engaged {
             return;
         }
         for (_, chid) in opening.gates().flat_map(|gate| gate.channels()) {
-            if !had_work(chid) && doing_of(&gpu.device, slots.as_ref(), chid) != Doing::Nothing {
+            let has_work = || {
+                // Without: of a disabled channel the indices tell.
+                let on_engine = |state: ChannelState| state.work() != ChannelWork::None;
+                let state = ChannelState::read(&gpu.device.bar0, chid);
+                state.is_ok_and(on_engine) || is_queued(slots.as_ref(), chid)
+            };
+            if !had_work(chid) && has_work() {
                 stored.add(chid);
             }
         }
@@ -217,6 +219,7 @@ impl Engaged {
     /// Reads what goes on after its turn, and charges its clients what of it was on the engine.
     fn read_leftovers(&self, gpu: &Gpu, leftovers: &Leftovers) {
         let mut doing = [Doing::Rests; LEFTOVERS];
+        let stray = self.stray(gpu, leftovers);
         {
             let slots = self.slots.lock();
             if gpu.device.is_blind() {
@@ -230,7 +233,36 @@ impl Engaged {
         }
         let found = leftovers.channels().zip(doing);
         let mut state = self.state.lock();
-        state.decider.leftovers_read(ffi::now(), found);
+        state.decider.leftovers_read(ffi::now(), found, stray);
+    }
+
+    /// If clients have left more than is noted: the wait queue of a channel that is on the engine and
+    /// not noted.
+    fn stray(&self, gpu: &Gpu, leftovers: &Leftovers) -> Option<usize> {
+        if !leftovers.is_crowded() {
+            return None;
+        }
+        let occupant = self.read_occupant(&gpu.device)?;
+        // No channel is looked up while registers are read.
+        let books = gpu.books.lock();
+        let chid = match occupant {
+            Occupant::Channel(chid) => chid,
+            Occupant::Tsg { id, context } => books.pages.channel_of_tsg(id, context)?,
+            Occupant::Idle | Occupant::Unknown => return None,
+        };
+        let page = books.pages.page_of_channel(chid)?;
+        let wait_queue = page.gate()?.wait_queue()?;
+        (!leftovers.has(chid)).then_some(wait_queue)
+    }
+
+    /// Who is on the compute engine.
+    fn read_occupant(&self, device: &Device) -> Option<Occupant> {
+        // Held while registers are read, see `suspend`.
+        let _slots = self.slots.lock();
+        if device.is_away() {
+            return None;
+        }
+        regs::occupant(&device.bar0).ok()
     }
 
     /// Those of the channels that have work that rests.
@@ -275,34 +307,21 @@ impl Engaged {
         }
     }
 
-    /// Whether one of the channels that count has commands to fetch or to end; `None` if the device
-    /// does not answer. A channel that waits for a semaphore has none: what it waits for may wait for
-    /// its turn.
+    /// Whether one of the channels that count has work for the engine, as the hardware tells; `None`
+    /// if the device does not answer.
     fn is_busy(
         &self,
         device: &Device,
         counts: fn(ChannelState) -> bool,
         channels: impl Iterator<Item = Chid>,
     ) -> Option<bool> {
-        let slots = self.slots.lock();
+        let _slots = self.slots.lock();
         if device.is_away() {
             return Some(false);
         }
         for chid in channels {
             let state = ChannelState::read(&device.bar0, chid).ok()?;
-            if !counts(state) {
-                continue;
-            }
-            let queued = || {
-                let ring = slots.as_ref().and_then(|slots| Ring::read(slots, chid));
-                ring.is_some_and(|ring| ring.put != ring.get) && state.is_schedulable()
-            };
-            let busy = match state.work() {
-                ChannelWork::Waits | ChannelWork::Runs => true,
-                ChannelWork::Acquires => false,
-                ChannelWork::None => queued(),
-            };
-            if busy {
+            if counts(state) && is_for_engine(state) {
                 return Some(true);
             }
         }
@@ -316,24 +335,22 @@ fn doing_of(device: &Device, slots: Option<&MappedRange>, chid: Chid) -> Doing {
     if device.is_away() || !is_bound() {
         return Doing::Nothing;
     }
-    let Ok(state) = ChannelState::read(&device.bar0, chid) else {
-        return Doing::Nothing;
-    };
-    match state.work() {
-        ChannelWork::Runs => Doing::Runs,
-        ChannelWork::Waits => Doing::Waits,
-        ChannelWork::Acquires => Doing::Rests,
-        ChannelWork::None => {
-            let ring = slots.and_then(|slots| Ring::read(slots, chid));
-            let queued = ring.is_some_and(|ring| ring.put != ring.get);
-            match (queued, state.is_schedulable()) {
-                (false, _) => Doing::Nothing,
-                (true, true) => Doing::Waits,
-                // Until it is enabled.
-                (true, false) => Doing::Rests,
-            }
-        }
+    match ChannelState::read(&device.bar0, chid) {
+        Ok(state) => Doing::of(state, is_queued(slots, chid)),
+        Err(_) => Doing::Nothing,
     }
+}
+
+/// Whether the indices in the slot of a channel differ: its client may write both. The slots are
+/// locked.
+fn is_queued(slots: Option<&MappedRange>, chid: Chid) -> bool {
+    let ring = slots.and_then(|slots| Ring::read(slots, chid));
+    ring.is_some_and(|ring| ring.put != ring.get)
+}
+
+/// Whether a channel in this state has work for its engine.
+fn is_for_engine(state: ChannelState) -> bool {
+    matches!(state.work(), ChannelWork::Waits | ChannelWork::Runs)
 }
 
 /// Whether a channel is on the compute engine or waits for it. The slots are locked.
@@ -344,8 +361,7 @@ fn works(device: &Device, chid: Chid) -> bool {
     let Ok(state) = ChannelState::read(&device.bar0, chid) else {
         return false;
     };
-    let works = matches!(state.work(), ChannelWork::Waits | ChannelWork::Runs);
-    works && state.is_compute()
+    is_for_engine(state) && state.is_compute()
 }
 
 /// The completion thread's work.

@@ -89,7 +89,7 @@ impl Engaged {
                 let found = left.channels().take(LEFTOVERS);
                 // Nothing waits for a semaphore here.
                 let found = found.map(|channel| (channel, Doing::Nothing));
-                self.decider.leftovers_read(now, found);
+                self.decider.leftovers_read(now, found, None);
             }
             Action::ReadProtected => {
                 let members = self.members.iter().enumerate();
