@@ -11,6 +11,11 @@
 use crate::policies::ScanResult;
 use crate::regs::{ChannelState, Ring, Work};
 
+/// So many scans in a row the indices of a channel are believed that has no work for the engine
+/// although they differ: the engine takes some time to see what was submitted. Its client may write
+/// both.
+const BELIEVED: u8 = 3;
+
 /// Where a channel was at the last scan.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Commands {
@@ -20,6 +25,8 @@ pub struct Commands {
     top: u32,
     /// The last command fetched was not completed.
     under_way: bool,
+    /// Scans in a row in which GP_PUT stayed, and the engine had nothing of the channel.
+    unseen: u8,
 }
 
 impl Commands {
@@ -27,18 +34,27 @@ impl Commands {
     /// happened since the last scan; `blocked` is never set here.
     ///
     /// Channels of other engines than compute show nothing. Commands that wait for a semaphore, and
-    /// those left in a channel that was stopped, are neither pending nor done.
+    /// those left in a channel that was stopped, are neither pending nor done; those that only the
+    /// indices tell of are pending for [`BELIEVED`] scans.
     pub fn note_scan(&mut self, state: ChannelState, ring: Option<Ring>) -> ScanResult {
         if !state.is_compute() {
             return ScanResult::default();
         }
         let work = state.work();
         let queued = ring.is_some_and(|ring| ring.put != ring.get);
+        let stays = || {
+            ring.zip(self.last)
+                .is_some_and(|(ring, last)| ring.put == last.put)
+        };
+        self.unseen = match work {
+            Work::None if queued && stays() => self.unseen.saturating_add(1),
+            _ => 0,
+        };
         let mut seen = ScanResult {
             pending: match work {
                 Work::Waits | Work::Runs => true,
                 Work::Acquires => false,
-                Work::None => queued && state.is_schedulable(),
+                Work::None => queued && state.is_schedulable() && self.unseen < BELIEVED,
             },
             ..ScanResult::default()
         };
@@ -126,6 +142,21 @@ mod tests {
         assert!(scan(&mut commands, IDLE, 4, 5).pending);
         assert!(!scan(&mut commands, IDLE, 5, 5).pending);
         assert!(scan(&mut commands, WAITS, 5, 5).pending);
+    }
+
+    #[test]
+    fn indices_alone_are_believed_for_some_scans_after_each_submission() {
+        let mut commands = Commands::default();
+        for put in [5, 6] {
+            for _ in 0..BELIEVED {
+                assert!(scan(&mut commands, IDLE, 4, put).pending);
+            }
+            for get in [4, 9, 3] {
+                assert!(!scan(&mut commands, IDLE, get, put).pending);
+            }
+        }
+        assert!(scan(&mut commands, WAITS, 4, 6).pending);
+        assert!(scan(&mut commands, IDLE, 4, 6).pending);
     }
 
     #[test]
