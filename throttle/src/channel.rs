@@ -291,6 +291,14 @@ impl Channel {
         }
     }
 
+    /// Stores any value in GP_GET, which only the GPU should do.
+    pub fn store_get(&self, value: u32) {
+        if let Some(userd) = &self.userd {
+            // CAST: offsets within a page.
+            userd.publish(self.userd_slot + submit::USERD_GP_GET as usize, value);
+        }
+    }
+
     /// Reads GP_GET, or nothing if USERD is not mapped. Waits here while throttled.
     pub fn get(&self) -> Option<u32> {
         let userd = self.userd.as_ref()?;

@@ -2,8 +2,9 @@
 
 //! [tool] The programs that try to get past the decisions on submissions.
 //!
-//! Most have kernels of [`KERNEL_US`] for as long as they live, at nice 19. The last ones of the list
-//! are not nice: `plain-turns` has kernels of [`HOG_US`], `tiny` of [`TINY_US`], `stores` has none.
+//! Most have kernels of [`KERNEL_US`] for as long as they live, at nice 19; `ghost` and `phantom` have
+//! none. The last ones of the list are not nice: `plain-turns` has kernels of [`HOG_US`], `tiny` of
+//! [`TINY_US`], `stores` has none.
 
 use super::super::ownership::{open, ready, LIFE};
 use crate::ktap::ensure;
@@ -27,6 +28,10 @@ pub(in crate::hostile) const PROGRAMS: &[(&str, super::super::Act)] = &[
     ("full-anew", |_| full_anew()),
     ("around", |_| around()),
     ("threads", |_| threads()),
+    ("ghost", |_| ghost()),
+    ("phantom", |_| phantom()),
+    ("forged", |_| forged()),
+    ("overflow", |_| overflow()),
     ("plain-turns", |_| one_at_a_time(HOG_US)),
     ("tiny", |_| one_at_a_time(TINY_US)),
     ("stores", |_| stores()),
@@ -48,6 +53,10 @@ pub(super) const HOG_US: u64 = 2000;
 const TINY_US: u64 = 10;
 /// How long a process of `stores-anew` lives: a few turns beside kernels of [`HOG_US`].
 const FRESH: Duration = Duration::from_millis(100);
+/// How long each channel of `phantom` lives: the turn of a client is overdue after 2 s.
+const PHANTOM: Duration = Duration::from_millis(1900);
+/// Channels of `overflow` that rest for as long as it lives: as many of a client are noted.
+const RESTING: u32 = 16;
 /// Threads of `threads`.
 const THREADS: u32 = 3000;
 /// Offset in a page of the last slot, of a channel that `threads` does not have.
@@ -96,11 +105,51 @@ fn late(first: Engine) -> Result<(), String> {
     Ok(())
 }
 
+/// Says once that something is queued in a channel that has never had anything, and does no more.
+fn ghost() -> Result<(), String> {
+    be_nice()?;
+    let (_client, mut channels) = open(1, DEPTH)?;
+    let channel = channels.first_mut().ok_or("no channel")?;
+    channel.store_get(1);
+    std::thread::sleep(LIFE);
+    Ok(())
+}
+
+/// The same in a fresh channel again and again, each freed before others pass beside it.
+fn phantom() -> Result<(), String> {
+    be_nice()?;
+    let since = Instant::now();
+    while since.elapsed() < LIFE {
+        let (_client, mut channels) = open(1, DEPTH)?;
+        let channel = channels.first_mut().ok_or("no channel")?;
+        channel.store_get(1);
+        std::thread::sleep(PHANTOM);
+    }
+    Ok(())
+}
+
+/// Has as many channels that rest as are noted, and does the same as `acquire` in one more.
+fn overflow() -> Result<(), String> {
+    be_nice()?;
+    let (_client, mut channels) = open(RESTING + 1, QUEUE)?;
+    let (last, resting) = channels.split_last_mut().ok_or("no channel")?;
+    for channel in resting {
+        channel.prepare_held(KERNEL_US * 1000);
+        channel.submit();
+    }
+    release_later(last);
+    Ok(())
+}
+
 /// Queues many kernels that wait for a semaphore, and releases it when their turn has ended.
 fn acquire() -> Result<(), String> {
     be_nice()?;
     let (_client, mut channels) = open(1, QUEUE)?;
-    let channel = channels.first_mut().ok_or("no channel")?;
+    release_later(channels.first_mut().ok_or("no channel")?);
+    Ok(())
+}
+
+fn release_later(channel: &mut Channel) {
     let since = Instant::now();
     while since.elapsed() < LIFE {
         let held = channel.prepare_held(KERNEL_US * 1000);
@@ -112,11 +161,24 @@ fn acquire() -> Result<(), String> {
         channel.release(held);
         wait_for_all(channel);
     }
-    Ok(())
 }
 
 /// Queues many kernels in a disabled channel, and enables it when their turn has ended.
 fn disabled() -> Result<(), String> {
+    disabled_where(|_| ())
+}
+
+/// The same, with indices that say that nothing is queued.
+fn forged() -> Result<(), String> {
+    disabled_where(|channel| {
+        let entries = channel.depth_max() + 1;
+        channel.store_get(channel.sequence() % entries);
+    })
+}
+
+/// Queues many kernels in a disabled channel, does something to it, and enables it when their turn
+/// has ended.
+fn disabled_where(and: fn(&Channel)) -> Result<(), String> {
     be_nice()?;
     let (client, mut channels) = open(1, QUEUE)?;
     let channel = channels.first_mut().ok_or("no channel")?;
@@ -127,6 +189,7 @@ fn disabled() -> Result<(), String> {
             channel.prepare(KERNEL_US * 1000, false);
         }
         channel.submit();
+        and(channel);
         std::thread::sleep(SEEN);
         client.schedule(channel.handle(), true).map_err(text)?;
         wait_for_all(channel);
