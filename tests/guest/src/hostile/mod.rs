@@ -88,6 +88,7 @@ pub(crate) fn quick() -> Vec<Test> {
     const QUICK: &[&[Test]] = &[
         ownership::QUICK,
         ownership::handing::TESTS,
+        ownership::moving::TESTS,
         blocking::QUICK,
         bad_input::QUICK,
         failures::TESTS,
@@ -111,6 +112,7 @@ pub(crate) fn all() -> Vec<Test> {
     const ALL: &[&[Test]] = &[
         ownership::TESTS,
         ownership::handing::TESTS,
+        ownership::moving::TESTS,
         blocking::TESTS,
         bystander::TESTS,
         bad_input::TESTS,

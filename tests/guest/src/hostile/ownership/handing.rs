@@ -31,7 +31,7 @@ const BEARER: u32 = USER + 1;
 /// Time of a measurement: at either end some rounds are partly in it.
 const WINDOW: Duration = Duration::from_secs(8);
 /// Percent by which charges may differ from what was used.
-const OFF: f64 = 2.0;
+pub(super) const OFF: f64 = 2.0;
 
 /// A user's part of the window, in percent.
 #[derive(Clone, Copy, Debug)]
@@ -40,11 +40,11 @@ struct Part {
     charged: f64,
 }
 
-/// GPU time that LoGA has charged to these users, in ns.
-fn charged(calls: &Calls) -> Result<[u64; 2], String> {
+/// GPU time that LoGA has charged to users, in ns.
+pub(super) fn charged<const N: usize>(calls: &Calls, users: [u32; N]) -> Result<[u64; N], String> {
     let totals = calls.totals(uapi::SUBJECT_USER, 0);
     let totals = totals.map_err(|errno| errno.to_string())?;
-    Ok([USER, BEARER].map(|uid| {
+    Ok(users.map(|uid| {
         let own = totals.iter().find(|total| total.id == u64::from(uid));
         own.map_or(0, |total| total.gpu_time_ns)
     }))
@@ -64,7 +64,7 @@ fn hand_on(stage: &Stage, burst: Duration, bears: Duration) -> Result<[Part; 2],
     let mut pids = [BTreeSet::new(), BTreeSet::new()];
     let mut bearer: Option<Caller> = None;
     Truth::reset()?;
-    let (since, before) = (Instant::now(), charged(&calls)?);
+    let (since, before) = (Instant::now(), charged(&calls, [USER, BEARER])?);
     while since.elapsed() < WINDOW {
         let mut heavy = caller_of(USER)?;
         let mut next = caller_of(BEARER)?;
@@ -83,7 +83,7 @@ fn hand_on(stage: &Stage, burst: Duration, bears: Duration) -> Result<[Part; 2],
     drop(bearer);
     // What was measured last is booked.
     std::thread::sleep(BETWEEN);
-    let after = charged(&calls)?;
+    let after = charged(&calls, [USER, BEARER])?;
     let truth = Truth::read()?;
     // An open device keeps the module.
     drop(calls);
@@ -166,9 +166,9 @@ fn program_without_a_channel_for_a_moment_is_charged() -> Verdict {
         std::thread::sleep(BETWEEN);
         let calls = Calls::open()?;
         Truth::reset()?;
-        let before = charged(&calls)?;
+        let before = charged(&calls, [USER, BEARER])?;
         std::thread::sleep(WINDOW / 2);
-        let after = charged(&calls)?;
+        let after = charged(&calls, [USER, BEARER])?;
         let truth = Truth::read()?;
         ensure!(
             hostile.runs()?,

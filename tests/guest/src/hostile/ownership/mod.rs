@@ -7,6 +7,7 @@
 
 mod forging;
 pub(super) mod handing;
+pub(super) mod moving;
 mod programs;
 
 pub(super) use programs::{keep_busy, open, prepare_file, prepare_through, ready, LIFE, PROGRAMS};
