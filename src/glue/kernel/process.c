@@ -86,25 +86,23 @@ static struct task_struct *living(struct pid *tgid)
 	return task && atomic_read(&task->signal->live) > 0 ? task : NULL;
 }
 
-/* Threads of a process that are looked at: any user may have thousands. */
-#define MAX_THREADS 64
-
 /*
- * The thread whose user and cgroup are those of its process; under RCU. It is the
- * leader, unless that has ended: such a leader stays in its cgroup, and keeps its
- * user, when the others change theirs. Other threads that end soon are gone.
+ * The thread whose user and cgroup are those of its process; under RCU. Where the
+ * caller is asked about itself it is the one that calls, else the first that lives.
+ * A thread that has ended stays in its cgroup, and keeps its user, when the others
+ * change theirs: a leader until all have ended, and any thread that somebody traces
+ * until its tracer takes note. So all are looked at, however many have ended
+ * (signal->nr_threads, which the limits of user and cgroup bound).
  */
 static const struct task_struct *first_living(const struct task_struct *leader)
 {
 	const struct task_struct *thread;
-	unsigned int left = MAX_THREADS;
 
-	for_each_thread(leader, thread) {
+	if (in_task() && current->signal == leader->signal && !(current->flags & PF_EXITING))
+		return current;
+	for_each_thread(leader, thread)
 		if (!(READ_ONCE(thread->flags) & PF_EXITING))
 			return thread;
-		if (!--left)
-			break;
-	}
 	return leader;
 }
 
@@ -148,6 +146,9 @@ bool loga_process_identity(struct pid *tgid, struct loga_identity *identity)
 	rcu_read_unlock();
 	return task;
 }
+
+/* Threads whose time on a processor is summed up: any user may have thousands. */
+#define MAX_THREADS 64
 
 /*
  * Time that the threads of a process were on a processor, in ns, as of the last tick

@@ -2,12 +2,12 @@
 
 //! [tool] Tests of GPUs that are denied to cgroups and users, and of `loga run --confine`.
 
-use crate::caller::Caller;
+use crate::caller::{Caller, SOON};
 use crate::cgroups::Cgroup;
 use crate::hostile::USER;
 use crate::ktap::{ensure, Verdict};
 use crate::load::Load;
-use crate::sharing::{changed, clear, for_user, set, STEADY};
+use crate::sharing::{changed, clear, for_user, limit, set, STEADY};
 use crate::stage::{Stage, LAZY};
 use crate::{calls, sysfs};
 use loga::uapi;
@@ -19,6 +19,8 @@ use std::process::Command;
 crate::ktap::tests![
     gpu_denied_to_a_cgroup_does_not_open_below_it,
     gpu_denied_to_a_cgroup_does_not_open_for_a_process_whose_first_thread_has_ended,
+    gpu_denied_to_a_cgroup_does_not_open_behind_threads_that_have_ended_and_are_traced,
+    limit_of_a_cgroup_holds_behind_threads_that_have_ended_and_are_traced,
     gpu_denied_to_a_user_opens_for_others_and_stays_open,
     access_of_a_process_or_by_a_user_is_refused,
     confined_program_and_its_children_open_no_other_gpu,
@@ -93,6 +95,40 @@ fn gpu_denied_to_a_cgroup_does_not_open_for_a_process_whose_first_thread_has_end
     let inside = caller.ask("node 0")?;
     // CAST: errnos are positive.
     ensure!(inside == [Errno::EPERM as u64], "errno {inside:?} inside");
+    drop(caller);
+    stage.teardown()
+}
+
+/// More than were looked at once, for a living one among them.
+const TRACED: u32 = 80;
+
+fn gpu_denied_to_a_cgroup_does_not_open_behind_threads_that_have_ended_and_are_traced() -> Verdict {
+    let stage = Stage::set(LAZY, "enforce=1")?;
+    let cgroup = Cgroup::make("hidden")?;
+    set(cgroup.chosen()?, access(uapi::ACCESS_DENIED))?;
+    let mut caller = Caller::new()?;
+    caller.ask(&format!("end-traced {TRACED}"))?;
+    caller.ask("end-first")?;
+    let outside = caller.ask("node 0")?;
+    ensure!(outside == [0], "errno {outside:?} outside of the cgroup");
+    cgroup.add_process(caller.pid())?;
+    let inside = caller.ask("node 0")?;
+    // CAST: errnos are positive.
+    ensure!(inside == [Errno::EPERM as u64], "errno {inside:?} inside");
+    drop(caller);
+    stage.teardown()
+}
+
+fn limit_of_a_cgroup_holds_behind_threads_that_have_ended_and_are_traced() -> Verdict {
+    let stage = Stage::set(LAZY, "enforce=1")?;
+    let cgroup = Cgroup::make("behind")?;
+    set(cgroup.chosen()?, limit(30))?;
+    let mut caller = Caller::with_channels(1)?;
+    caller.ask(&format!("end-traced {TRACED}"))?;
+    caller.ask("end-first")?;
+    cgroup.add_process(caller.pid())?;
+    // What LoGA's own thread finds at its decisions.
+    stage.wait_for_client(caller.pid(), SOON, "limited", |client| client.limit == 30)?;
     drop(caller);
     stage.teardown()
 }

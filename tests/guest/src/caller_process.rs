@@ -18,6 +18,7 @@
 //! | `busy` | another thread computes for 1 ms of every 10 from now on | |
 //! | `node GPU` | opens the node of a GPU | the errno, 0 if it worked |
 //! | `end-first` | its first thread ends; another one goes on | |
+//! | `end-traced N` | N threads end, which a child traces and leaves as zombies | |
 //! | `become UID` | is another user from now on | |
 //! | `claim GPU PCT SECONDS SEEN` | claims a GPU | errno and reason, 0 if it worked; most that would be right; the number after it |
 //! | `unclaim GPU` | takes its claims back | as `claim` |
@@ -27,9 +28,12 @@
 
 use crate::calls::{become_user, Calls};
 use loga::uapi;
+use nix::errno::Errno;
+use nix::libc;
+use nix::unistd::Pid;
 use std::fs::{self, File};
-use std::io;
-use std::io::Write;
+use std::io::{self, Read, Write};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use throttle::channel::Channel;
 use throttle::clock::{Clock, Monotonic};
@@ -53,6 +57,15 @@ struct CallerProcess {
     channels: Vec<Channel>,
     ready: Option<ReadyToMap>,
     client: Option<Client>,
+    /// A child that traces threads of this process ends with it.
+    traced: Option<File>,
+}
+
+/// Traces a thread of another process.
+fn seize(thread: Pid) -> Result<(), Errno> {
+    // SAFETY: concerns another process; the kernel checks that this one may trace it.
+    let rc = unsafe { libc::ptrace(libc::PTRACE_SEIZE, thread.as_raw(), 0, 0) };
+    Errno::result(rc).map(drop)
 }
 
 /// Carries out the lines of standard input until it ends; `true`.
@@ -147,6 +160,7 @@ impl CallerProcess {
                 });
                 sys::end_thread()
             }
+            Some("end-traced") => self.end_traced(number(1)?),
             Some("become") => {
                 let uid = u32::try_from(number(1)?).map_err(|error| error.to_string())?;
                 become_user(uid).map(|()| Vec::new())
@@ -230,6 +244,52 @@ impl CallerProcess {
                 sys::exit_now(0)
             }
         }
+    }
+
+    /// The child ends with this process, and then lets its threads go.
+    fn end_traced(&mut self, count: u64) -> Result<Vec<u64>, String> {
+        let (ids, their) = mpsc::channel();
+        let mut threads = Vec::new();
+        for _ in 0..count {
+            let ids = ids.clone();
+            let (go_on, wait) = mpsc::channel::<()>();
+            std::thread::spawn(move || {
+                let _ = ids.send(nix::unistd::gettid());
+                let _ = wait.recv();
+                sys::end_thread()
+            });
+            threads.push((their.recv().map_err(|error| error.to_string())?, go_on));
+        }
+        let pipe = || {
+            let ends = nix::unistd::pipe().map_err(|errno| errno.to_string());
+            ends.map(|(read, write)| (File::from(read), File::from(write)))
+        };
+        let (alive, held) = pipe()?;
+        let (mut done, tells) = pipe()?;
+        if sys::fork().map_err(|error| error.to_string())?.is_none() {
+            drop((held, done));
+            let traced = threads.iter().all(|(thread, _)| seize(*thread).is_ok());
+            let _ = (&tells).write(&[u8::from(traced)]);
+            // It ends with the other end.
+            let _ = (&alive).read(&mut [0]);
+            sys::exit_now(0)
+        }
+        drop((alive, tells));
+        let mut traced = [0];
+        done.read_exact(&mut traced)
+            .map_err(|error| error.to_string())?;
+        if traced != [1] {
+            return Err("its threads cannot be traced".to_string());
+        }
+        self.traced = Some(held);
+        for (thread, go_on) in threads {
+            let _ = go_on.send(());
+            let stat = format!("/proc/self/task/{thread}/stat");
+            while !fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(") Z ")) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        Ok(Vec::new())
     }
 
     fn map(&mut self) -> Result<Vec<u64>, String> {
