@@ -61,6 +61,23 @@ pub const fn may_allocate(nr: u32) -> bool {
     matches!(nr, nr::ALLOC | nr::XFER_CMD)
 }
 
+/// Users that may have got a channel by a call that [`may_allocate`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allocators {
+    /// The one that called.
+    pub caller: u32,
+    /// The one whose process allocates through the file. Nothing if that process has ended and owns no
+    /// page: anybody may leave such a file behind, so that it concerns nobody but the caller.
+    pub through: Option<u32>,
+}
+
+impl Allocators {
+    /// Whether a page of this user may have got a channel.
+    pub fn include(&self, user: u32) -> bool {
+        user == self.caller || Some(user) == self.through
+    }
+}
+
 #[cfg(any(test, loga_kunit))]
 #[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_track_call))]
 mod tests {
@@ -105,5 +122,23 @@ mod tests {
     fn parse_of_fewer_bytes_than_the_size_is_nothing() {
         assert_eq!(parse(nr::MAP_MEMORY, 56, &argument()[..55]), None);
         assert_eq!(parse(nr::MAP_MEMORY, usize::MAX, &argument()), None);
+    }
+
+    #[test]
+    fn call_through_a_file_that_an_ended_process_left_concerns_the_caller_alone() {
+        let left = Allocators {
+            caller: 1000,
+            through: None,
+        };
+        assert!(left.include(1000));
+        assert!(!left.include(1001));
+        assert!(!left.include(0));
+        let passed = Allocators {
+            through: Some(1001),
+            ..left
+        };
+        assert!(passed.include(1000));
+        assert!(passed.include(1001));
+        assert!(!passed.include(1002));
     }
 }

@@ -14,6 +14,7 @@ use crate::engine::Census;
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::process::Process;
 use crate::glue::trace;
+use crate::track::call::Allocators;
 use crate::track::pages::Change;
 use kernel::sync::atomic::Full;
 use kernel::sync::Arc;
@@ -81,14 +82,14 @@ impl Books {
             .map(|identity| identity.user)
     }
 
-    /// A channel may have been allocated in any page of these users, or of all: stores to those of
-    /// copies are decided on until their channels are read again. Returns the gate of one page, whose
-    /// entries have to go; `None`: there is no further one.
-    pub(super) fn doubt_copies(&self, users: Option<[u32; 2]>) -> Option<Arc<Gate>> {
+    /// A channel may have been allocated in any page of these users: stores to those of copies are
+    /// decided on until their channels are read again. Returns the gate of one page, whose entries have
+    /// to go; `None`: there is no further one.
+    pub(super) fn doubt_copies(&self, allocators: &Allocators) -> Option<Arc<Gate>> {
         let members = self.state.shares.members();
         let concerns = |page: &&Page| {
-            let user = || members.get(page.at()).map(|member| member.identity().user);
-            users.is_none_or(|users| user().is_some_and(|user| users.contains(&user)))
+            let member = members.get(page.at());
+            member.is_some_and(|member| allocators.include(member.identity().user))
         };
         let mut gates = self
             .pages

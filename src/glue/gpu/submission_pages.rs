@@ -11,6 +11,7 @@ use crate::glue::kernel::ffi;
 use crate::glue::kernel::process::Process;
 use crate::glue::trace;
 use crate::ids::ClientId;
+use crate::track::call::Allocators;
 use crate::track::pages::{PageClaim, MAX_PAGES};
 use crate::units::Ns;
 use kernel::prelude::*;
@@ -119,19 +120,26 @@ impl Gpu {
     }
 
     /// A channel may have been allocated through a control file of `allocator`: where submissions are
-    /// decided on, no page of its user, or of the caller's, is taken for one of copies until its channels
-    /// are read again; no page at all if the user is not known. May sleep; no lock of LoGA's may be held.
+    /// decided on, no page of the caller's user, or of the allocator's as far as it is known, is taken
+    /// for one of copies until its channels are read again. May sleep; no lock of LoGA's may be held.
     pub(crate) fn doubt_copies(&self, allocator: Option<&Process>) {
         if !self.engaged.is_on() {
             return;
         }
-        let users = Process::of_caller().ok().and_then(|caller| {
+        let allocators = Process::of_caller().ok().and_then(|caller| {
             let books = self.brief_books();
-            Some([books.user_of(&caller)?, books.user_of(allocator?)?])
+            Some(Allocators {
+                caller: books.user_of(&caller)?,
+                through: allocator.and_then(|allocator| books.user_of(allocator)),
+            })
         });
+        // Whoever calls has not ended: it has a user.
+        let Some(allocators) = allocators else {
+            return;
+        };
         // TIMEOUT: a page whose channels are read meanwhile is not of copies any more.
         for _ in 0..MAX_PAGES {
-            let Some(gate) = self.brief_books().doubt_copies(users) else {
+            let Some(gate) = self.brief_books().doubt_copies(&allocators) else {
                 return;
             };
             gate.apply();
