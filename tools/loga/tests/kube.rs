@@ -6,7 +6,9 @@
 use clap::Parser;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, PodSpec, Service, ServiceAccount};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use loga_cli::cli::{Agent, AgentKind, Arguments, Command, Kube};
 use loga_cli::exporters::nodes::nodes;
 use loga_cli::http::Address;
@@ -73,14 +75,32 @@ fn object_of<T: DeserializeOwned + Serialize>(file: &str, kind: &str) -> T {
     let all = documents(file);
     let found: Vec<&Value> = all.iter().filter(|one| one["kind"] == kind).collect();
     assert_eq!(found.len(), 1, "{kind}");
-    let read: T = serde_json::from_value(found[0].clone()).expect(kind);
+    read(found[0], kind)
+}
+
+/// The object of a kind and a name in the file of `loga kube`.
+fn object_named<T: DeserializeOwned + Serialize>(kind: &str, name: &str) -> T {
+    let all = documents("loga-kube.yaml");
+    let is_it = |one: &&Value| one["kind"] == kind && one["metadata"]["name"] == name;
+    let found: Vec<&Value> = all.iter().filter(is_it).collect();
+    assert_eq!(found.len(), 1, "{kind} {name}");
+    read(found[0], kind)
+}
+
+fn read<T: DeserializeOwned + Serialize>(object: &Value, kind: &str) -> T {
+    let read: T = serde_json::from_value(object.clone()).expect(kind);
     let back = serde_json::to_value(&read).expect(kind);
-    assert_eq!(missing(found[0], &back, kind), Vec::<String>::new());
+    assert_eq!(missing(object, &back, kind), Vec::<String>::new());
     read
 }
 
-fn pod() -> PodSpec {
-    let deployment: Deployment = object("Deployment");
+/// The deployment that answers the scheduler.
+const EXTENDER: &str = "loga-kube";
+/// The deployment that writes rules.
+const TAINTS: &str = "loga-taints";
+
+fn pod(name: &str) -> PodSpec {
+    let deployment: Deployment = object_named("Deployment", name);
     let spec = deployment.spec;
     assert_eq!(spec.replicas, Some(1));
     // The new one removes the rules of the old one: they must not run side by side.
@@ -108,8 +128,11 @@ fn objects_are_those_that_kubernetes_knows() {
     let _: ClusterRoleBinding = object("ClusterRoleBinding");
     let _: ConfigMap = object("ConfigMap");
     let _: Service = object("Service");
-    let _: Deployment = object("Deployment");
-    assert_eq!(all.len(), 7);
+    for name in [EXTENDER, TAINTS] {
+        let _: Deployment = object_named("Deployment", name);
+        let _: NetworkPolicy = object_named("NetworkPolicy", name);
+    }
+    assert_eq!(all.len(), 10);
 }
 
 #[test]
@@ -142,7 +165,11 @@ fn role_allows_three_verbs_on_one_resource_and_is_bound_to_the_account_of_the_po
     let account: ServiceAccount = object("ServiceAccount");
     assert_eq!(Some(&subjects[0].name), account.metadata.name.as_ref());
     assert_eq!(subjects[0].namespace, account.metadata.namespace);
-    assert_eq!(pod().service_account_name, account.metadata.name);
+    assert_eq!(pod(TAINTS).service_account_name, account.metadata.name);
+    // What others can connect to has no rights.
+    let extender = pod(EXTENDER);
+    assert_eq!(extender.service_account_name, None);
+    assert_eq!(extender.automount_service_account_token, Some(false));
 }
 
 #[test]
@@ -162,8 +189,13 @@ fn role_for_annotations_is_bound_to_the_same_account() {
 }
 
 #[test]
-fn pod_may_do_nothing_but_what_it_needs() {
-    let pod = pod();
+fn pods_may_do_nothing_but_what_they_need() {
+    for name in [EXTENDER, TAINTS] {
+        check_rights(&pod(name));
+    }
+}
+
+fn check_rights(pod: &PodSpec) {
     assert_eq!(pod.containers.len(), 1);
     let context = pod.containers[0]
         .security_context
@@ -176,11 +208,14 @@ fn pod_may_do_nothing_but_what_it_needs() {
         Some(vec!["ALL".to_string()])
     );
     assert_eq!(
-        pod.security_context.expect("a context").run_as_non_root,
+        pod.security_context
+            .as_ref()
+            .expect("a context")
+            .run_as_non_root,
         Some(true)
     );
     assert_eq!((pod.host_network, pod.host_pid), (None, None));
-    for volume in pod.volumes.expect("volumes") {
+    for volume in pod.volumes.as_ref().expect("volumes") {
         assert!(volume.config_map.is_some() && volume.host_path.is_none());
     }
 }
@@ -241,10 +276,9 @@ fn weights_of_pods_are_set_on_each_node_with_rights_to_read_alone() {
 
 #[test]
 fn arguments_ports_and_addresses_fit_together() {
-    let pod = pod();
+    let pod = pod(EXTENDER);
     let container = &pod.containers[0];
     let arguments = arguments(container.args.clone().expect("arguments"));
-    assert!(arguments.taints);
     let port = match arguments.extender.as_ref().expect("an address") {
         Address::Tcp(address) => i32::from(address.port()),
         other => panic!("{other}"),
@@ -266,6 +300,38 @@ fn arguments_ports_and_addresses_fit_together() {
     let path = folder.path().join(name);
     fs::write(&path, list).expect("written");
     assert_eq!(nodes(path.to_str().expect("text")).expect("nodes").len(), 2);
+}
+
+#[test]
+fn rules_are_written_by_a_process_that_nobody_can_connect_to() {
+    let of = |name: &str| arguments(pod(name).containers[0].args.clone().expect("arguments"));
+    let (extender, taints) = (of(EXTENDER), of(TAINTS));
+    assert!(extender.extender.is_some() && !extender.taints && !extender.annotate);
+    assert!(taints.extender.is_none() && taints.taints);
+    assert_eq!(extender.nodes, taints.nodes);
+    assert_eq!(pod(TAINTS).containers[0].ports, None);
+    let service: Service = object("Service");
+    let selected = service.spec.expect("a spec").selector.expect("a selector");
+    for (name, rules) in [(EXTENDER, 1), (TAINTS, 0)] {
+        let deployment: Deployment = object_named("Deployment", name);
+        let labels = deployment.spec.template.metadata.expect("data").labels;
+        let labels = labels.expect("labels");
+        assert_eq!(labels == selected, name == EXTENDER);
+        let policy: NetworkPolicy = object_named("NetworkPolicy", name);
+        let policy = policy.spec.expect("a spec");
+        let chosen = policy.pod_selector.expect("a selector").match_labels;
+        assert_eq!(chosen.as_ref(), Some(&labels));
+        assert_eq!(policy.policy_types, Some(vec!["Ingress".to_string()]));
+        let ingress = policy.ingress.unwrap_or_default();
+        assert_eq!(ingress.len(), rules, "{name}");
+        for rule in ingress {
+            let from = rule.from.expect("sources");
+            assert!(from.iter().all(|one| one.ip_block.is_some()), "{from:?}");
+            let port = &rule.ports.expect("ports")[0].port;
+            let named = &pod(name).containers[0].ports.clone().expect("ports")[0].name;
+            assert_eq!(port, &named.clone().map(IntOrString::String));
+        }
+    }
 }
 
 #[test]

@@ -37,24 +37,24 @@ impl Board {
     }
 
     /// The loss of the best GPU of each node in millionths, or nothing where nothing is known.
-    pub fn best(&self, names: &[String], now: Instant) -> Vec<Option<u64>> {
+    pub fn best(&self, names: &[impl AsRef<str>], now: Instant) -> Vec<Option<u64>> {
         let board = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let best = |name| {
+        let best = |name: &str| {
             let heard: &Heard = board.get(name)?;
             heard.gpus(now).map(|(gpu, _)| gpu.ppm).min()
         };
-        names.iter().map(best).collect()
+        names.iter().map(|name| best(name.as_ref())).collect()
     }
 
     /// Whether each node says that all its GPUs are lost.
-    pub fn is_lost(&self, names: &[String], now: Instant) -> Vec<bool> {
+    pub fn is_lost(&self, names: &[impl AsRef<str>], now: Instant) -> Vec<bool> {
         let board = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let is_lost = |name| {
+        let is_lost = |name: &str| {
             let heard: Option<&Heard> = board.get(name);
             let current = heard.and_then(|heard| heard.current(now));
             current.is_some_and(|one| one.exported > 0 && one.lost.len() == one.exported)
         };
-        names.iter().map(is_lost).collect()
+        names.iter().map(|name| is_lost(name.as_ref())).collect()
     }
 
     /// The GPUs that each node calls lost, of nodes that answer.

@@ -6,13 +6,17 @@
 //! Source: `ExtenderArgs`, `HostPriorityList` and `ExtenderFilterResult` of
 //! k8s.io/kube-scheduler/extender/v1, whose fields have their Go names in JSON.
 
+mod bounded;
 mod filter;
 
 use super::board::Board;
 use crate::http::{Answer, Request, Site};
+use bounded::{Bounded, Name};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Instant;
+
+pub use bounded::NODES_MAX;
 
 /// Best score of a node.
 const MAX_SCORE: u64 = 10;
@@ -29,35 +33,38 @@ pub const HEALTH: &str = "/healthz";
 
 /// What the scheduler sends: a pod, which does not matter here, and either kind of nodes.
 #[derive(Debug, Deserialize)]
-struct Arguments {
+struct Arguments<'a> {
     /// With `nodeCacheCapable: true`.
-    #[serde(rename = "NodeNames")]
-    names: Option<Vec<String>>,
+    #[serde(rename = "NodeNames", borrow)]
+    names: Option<Bounded<Name<'a>>>,
     /// Without it.
-    #[serde(rename = "Nodes")]
-    nodes: Option<NodeList>,
+    #[serde(rename = "Nodes", borrow)]
+    nodes: Option<NodeList<'a>>,
 }
 
 #[derive(Debug, Deserialize)]
-struct NodeList {
-    items: Option<Vec<Node>>,
+struct NodeList<'a> {
+    #[serde(borrow)]
+    items: Option<Bounded<Node<'a>>>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Node {
-    metadata: Metadata,
+struct Node<'a> {
+    #[serde(borrow)]
+    metadata: Metadata<'a>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Metadata {
-    name: String,
+struct Metadata<'a> {
+    #[serde(borrow)]
+    name: Name<'a>,
 }
 
 /// A node and its score.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct HostPriority {
-    host: String,
+struct HostPriority<'a> {
+    host: &'a Name<'a>,
     score: u64,
 }
 
@@ -70,8 +77,9 @@ pub struct Extender {
 }
 
 impl Site for Extender {
-    /// A thousand nodes of 8 KiB each, if the scheduler sends whole nodes.
-    const BODY_MAX: usize = 8 << 20;
+    /// The names of [`NODES_MAX`] nodes, each as long as Kubernetes takes them, and a large pod. Of whole
+    /// nodes of 8 KiB each it has room for 250.
+    const BODY_MAX: usize = 2 << 20;
 
     fn answer(&self, request: &Request) -> Answer {
         match (request.path.as_str(), request.method.as_str()) {
@@ -100,16 +108,36 @@ impl Site for Extender {
 }
 
 /// An answer in JSON, or why there is none.
-fn of(said: Result<String, String>) -> Answer {
+fn of(said: Result<String, Answer>) -> Answer {
     match said {
         Ok(body) => Answer {
             content_type: "application/json",
             body,
             ..Answer::refused("200 OK")
         },
-        Err(said) => Answer::said("400 Bad Request", &said),
+        Err(refused) => refused,
     }
 }
+
+/// A request that makes no sense.
+fn senseless(said: &str) -> Answer {
+    Answer::said("400 Bad Request", said)
+}
+
+/// What was sent, or why it is refused.
+fn parsed<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Answer> {
+    serde_json::from_slice(body)
+        .map_err(|error| senseless(&format!("the body is no ExtenderArgs in JSON: {error}")))
+}
+
+/// The answer's text.
+fn written<T: Serialize>(answer: &T) -> Result<String, Answer> {
+    serde_json::to_string(answer)
+        .map_err(|error| Answer::said("500 Internal Server Error", &error.to_string()))
+}
+
+/// What is said of a request without nodes.
+const NEITHER: &str = "ExtenderArgs has neither NodeNames nor Nodes";
 
 impl Extender {
     /// For what is heard of the nodes.
@@ -120,27 +148,24 @@ impl Extender {
         }
     }
 
-    fn prioritize(&self, body: &[u8]) -> Result<String, String> {
-        let arguments: Arguments = serde_json::from_slice(body)
-            .map_err(|error| format!("the body is no ExtenderArgs in JSON: {error}"))?;
+    fn prioritize(&self, body: &[u8]) -> Result<String, Answer> {
+        let arguments: Arguments<'_> = parsed(body)?;
         let names = match (arguments.names, arguments.nodes) {
-            (Some(names), _) => names,
-            (None, Some(nodes)) => {
-                let items = nodes.items.unwrap_or_default().into_iter();
+            (Some(names), _) => names.all()?,
+            (None, Some(NodeList { items: Some(items) })) => {
+                let items = items.all()?.into_iter();
                 items.map(|node| node.metadata.name).collect()
             }
-            (None, None) => return Err("ExtenderArgs has neither NodeNames nor Nodes".to_string()),
+            (None, Some(NodeList { items: None })) => Vec::new(),
+            (None, None) => return Err(senseless(NEITHER)),
         };
         let best = self.board.best(&names, (self.now)());
-        let scored = names
-            .into_iter()
-            .zip(best)
-            .map(|(host, best)| HostPriority {
-                host,
-                score: score(best),
-            });
-        let list: Vec<HostPriority> = scored.collect();
-        serde_json::to_string(&list).map_err(|error| error.to_string())
+        let scored = names.iter().zip(best).map(|(host, best)| HostPriority {
+            host,
+            score: score(best),
+        });
+        let list: Vec<HostPriority<'_>> = scored.collect();
+        written(&list)
     }
 }
 

@@ -3,9 +3,12 @@
 //! [tool] Nodes that a pod can use: not those whose GPUs are all lost, and not those on whose best GPU
 //! it would lose more than its annotation allows. A node of which nothing is known can be used.
 
-use super::Extender;
+use super::bounded::{Bounded, Name};
+use super::{parsed, senseless, written, Extender, NEITHER};
+use crate::http::Answer;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::value::RawValue;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// The most that a pod may lose of its speed, in percent.
@@ -16,43 +19,63 @@ const PERCENT: u64 = 10_000;
 /// What the scheduler sends. Nodes go back as they came.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Arguments {
-    pod: Option<Pod>,
+struct Arguments<'a> {
+    #[serde(borrow)]
+    pod: Option<Pod<'a>>,
     /// With `nodeCacheCapable: true`.
-    node_names: Option<Vec<String>>,
+    #[serde(borrow)]
+    node_names: Option<Bounded<Name<'a>>>,
     /// Without it.
-    nodes: Option<NodeList>,
+    #[serde(borrow)]
+    nodes: Option<NodeList<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Pod {
-    metadata: Metadata,
+struct Pod<'a> {
+    #[serde(borrow)]
+    metadata: OfPod<'a>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Metadata {
-    annotations: Option<BTreeMap<String, String>>,
+struct OfPod<'a> {
+    #[serde(borrow)]
+    annotations: Option<Annotations<'a>>,
 }
 
-#[derive(Debug, Deserialize, Serialize)]
-struct NodeList {
-    #[serde(default)]
-    metadata: Value,
-    items: Option<Vec<Value>>,
+/// Of all annotations, of which a pod may have many, the one that matters.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Annotations<'a> {
+    #[serde(rename = "loga/max-loss", borrow)]
+    max_loss: Option<Cow<'a, str>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct NodeList<'a> {
+    #[serde(borrow)]
+    metadata: Option<&'a RawValue>,
+    #[serde(borrow)]
+    items: Option<Bounded<&'a RawValue>>,
+}
+
+#[derive(Debug, Serialize)]
+struct KeptNodes<'a> {
+    metadata: Option<&'a RawValue>,
+    items: Vec<&'a RawValue>,
 }
 
 /// What is answered.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct FilterResult {
-    nodes: Option<NodeList>,
-    node_names: Option<Vec<String>>,
+struct FilterResult<'a> {
+    nodes: Option<KeptNodes<'a>>,
+    node_names: Option<Vec<&'a Name<'a>>>,
     /// Removing other pods might help.
-    failed_nodes: BTreeMap<String, String>,
+    failed_nodes: BTreeMap<&'a str, String>,
     /// It would not.
-    failed_and_unresolvable_nodes: BTreeMap<String, String>,
+    failed_and_unresolvable_nodes: BTreeMap<&'a str, &'static str>,
     error: String,
 }
 
@@ -64,46 +87,46 @@ enum Refused {
 }
 
 impl Extender {
-    pub(super) fn filter(&self, body: &[u8]) -> Result<String, String> {
-        let arguments: Arguments = serde_json::from_slice(body)
-            .map_err(|error| format!("the body is no ExtenderArgs in JSON: {error}"))?;
-        let mut result = FilterResult::default();
-        match most(arguments.pod.unwrap_or_default()) {
-            Err(error) => result.error = error,
-            Ok(most) => match (arguments.node_names, arguments.nodes) {
-                (Some(names), _) => {
-                    let refused = self.refused(&names, most);
-                    let all = names.into_iter().zip(refused);
-                    let all = all.map(|(name, why)| (name.clone(), name, why));
-                    result.node_names = Some(result.split(all, most));
-                }
-                (None, Some(list)) => {
-                    let items = list.items.unwrap_or_default();
-                    let name = |node: &Value| {
-                        let name = node["metadata"]["name"].as_str();
-                        let name = name.ok_or("a node has no name")?;
-                        Ok::<_, String>(name.to_string())
-                    };
-                    let names: Vec<String> = items.iter().map(name).collect::<Result<_, _>>()?;
-                    let refused = self.refused(&names, most);
-                    let items = items.into_iter().zip(refused);
-                    let named = names.into_iter().zip(items);
-                    let kept = result.split(named.map(|(name, (one, why))| (name, one, why)), most);
-                    result.nodes = Some(NodeList {
-                        metadata: list.metadata,
-                        items: Some(kept),
-                    });
-                }
-                (None, None) => {
-                    return Err("ExtenderArgs has neither NodeNames nor Nodes".to_string())
-                }
-            },
+    pub(super) fn filter(&self, body: &[u8]) -> Result<String, Answer> {
+        let arguments: Arguments<'_> = parsed(body)?;
+        let most = match most(arguments.pod.unwrap_or_default()) {
+            Ok(most) => most,
+            Err(error) => {
+                return written(&FilterResult {
+                    error,
+                    ..FilterResult::default()
+                })
+            }
+        };
+        match (arguments.node_names, arguments.nodes) {
+            (Some(names), _) => {
+                let names = names.all()?;
+                let mut result = FilterResult::default();
+                let kept = result.split(&names, names.iter(), self.refused(&names, most), most);
+                result.node_names = Some(kept);
+                written(&result)
+            }
+            (None, Some(list)) => {
+                let items = list.items.map_or(Ok(Vec::new()), Bounded::all)?;
+                let names: Vec<Name<'_>> = items
+                    .iter()
+                    .map(|node| name(node))
+                    .collect::<Result<_, _>>()?;
+                let mut result = FilterResult::default();
+                let refused = self.refused(&names, most);
+                let items = result.split(&names, items.into_iter(), refused, most);
+                result.nodes = Some(KeptNodes {
+                    metadata: list.metadata,
+                    items,
+                });
+                written(&result)
+            }
+            (None, None) => Err(senseless(NEITHER)),
         }
-        serde_json::to_string(&result).map_err(|error| error.to_string())
     }
 
     /// Why each of these nodes cannot be used, if it cannot.
-    fn refused(&self, names: &[String], most: Option<u64>) -> Vec<Option<Refused>> {
+    fn refused(&self, names: &[Name<'_>], most: Option<u64>) -> Vec<Option<Refused>> {
         let now = (self.now)();
         let (lost, best) = (self.board.is_lost(names, now), self.board.best(names, now));
         let refused = |(is_lost, loss): (bool, Option<u64>)| match (is_lost, loss.zip(most)) {
@@ -117,27 +140,37 @@ impl Extender {
     }
 }
 
-impl FilterResult {
+/// The name of a node that was sent as a whole.
+fn name(node: &RawValue) -> Result<Name<'_>, Answer> {
+    let node: super::Node<'_> = serde_json::from_str(node.get())
+        .map_err(|error| senseless(&format!("a node has no name: {error}")))?;
+    Ok(node.metadata.name)
+}
+
+impl<'a> FilterResult<'a> {
     /// The ones that can be used; the others are noted with what is to be said.
     fn split<T>(
         &mut self,
-        all: impl Iterator<Item = (String, T, Option<Refused>)>,
+        names: &'a [Name<'a>],
+        all: impl Iterator<Item = T>,
+        refused: Vec<Option<Refused>>,
         most: Option<u64>,
     ) -> Vec<T> {
         let mut kept = Vec::new();
-        for (name, one, refused) in all {
+        for ((name, one), refused) in names.iter().zip(all).zip(refused) {
             match refused {
                 None => kept.push(one),
                 Some(Refused::Lost) => {
-                    let said = "all GPUs of the node are lost".to_string();
-                    self.failed_and_unresolvable_nodes.insert(name, said);
+                    let said = "all GPUs of the node are lost";
+                    self.failed_and_unresolvable_nodes
+                        .insert(name.as_ref(), said);
                 }
                 Some(Refused::Loses(loss)) => {
                     let most = most.unwrap_or(0);
                     let said = format!(
                         "a program loses {loss} % of its speed on the best GPU, {MAX_LOSS} allows {most}"
                     );
-                    self.failed_nodes.insert(name, said);
+                    self.failed_nodes.insert(name.as_ref(), said);
                 }
             }
         }
@@ -146,9 +179,9 @@ impl FilterResult {
 }
 
 /// What a pod allows, in percent.
-fn most(pod: Pod) -> Result<Option<u64>, String> {
+fn most(pod: Pod<'_>) -> Result<Option<u64>, String> {
     let annotations = pod.metadata.annotations.unwrap_or_default();
-    let Some(text) = annotations.get(MAX_LOSS) else {
+    let Some(text) = annotations.max_loss else {
         return Ok(None);
     };
     let number = text.parse::<u64>().ok().filter(|number| *number <= 100);

@@ -345,11 +345,57 @@ fn body_beyond_the_bound_is_refused() {
     let mut stream = TcpStream::connect(address).expect("a connection");
     let head = format!(
         "POST {PRIORITIZE} HTTP/1.1\r\nContent-Length: {}\r\n\r\n",
-        (8 << 20) + 1
+        (2 << 20) + 1
     );
     stream.write_all(head.as_bytes()).expect("sent");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("an answer");
     assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
-    assert!(answer.contains("want at most 8388608"), "{answer}");
+    assert!(answer.contains("want at most 2097152"), "{answer}");
+}
+
+#[test]
+fn nodes_beyond_the_bound_are_refused_and_that_many_are_not() {
+    let names = |count: usize| by_names(&vec!["free"; count]);
+    let node = "{\"metadata\":{\"name\":\"free\"}}";
+    let nodes = |count: usize| {
+        let items = vec![node; count].join(",");
+        format!("{{\"Pod\":null,\"Nodes\":{{\"metadata\":{{}},\"items\":[{items}]}}}}")
+    };
+    for path in [PRIORITIZE, FILTER] {
+        for body in [names(NODES_MAX), nodes(NODES_MAX)] {
+            let answer = ask_for(path, &extender(), &body);
+            assert_eq!(answer.status, "200 OK", "{path}: {}", answer.body);
+            assert_eq!(answer.body.matches("\"free\"").count(), NODES_MAX, "{path}");
+        }
+        for body in [names(NODES_MAX + 1), nodes(NODES_MAX + 1)] {
+            let answer = ask_for(path, &extender(), &body);
+            assert_eq!(answer.status, "413 Content Too Large", "{path}");
+            assert_eq!(
+                answer.body, "a list of more than 5000 nodes, want fewer\n",
+                "{path}"
+            );
+        }
+    }
+}
+
+#[test]
+fn name_with_newlines_goes_back_as_it_came_in_one_line() {
+    let odd = "n1\nHTTP/1.1 200 OK\r\n\"\\\u{1}\u{2028}";
+    let body = by_names(&[odd, "free"]);
+    let answer = ask(&extender(), &body);
+    assert!(
+        !answer.body.contains(['\n', '\r', '\u{1}']),
+        "{:?}",
+        answer.body
+    );
+    assert_eq!(scores(&answer), wanted(&[(odd, 5), ("free", 10)]));
+    let answer = ask_for(FILTER, &extender(), &body);
+    assert!(
+        !answer.body.contains(['\n', '\r', '\u{1}']),
+        "{:?}",
+        answer.body
+    );
+    let said: Value = serde_json::from_str(&answer.body).expect("JSON");
+    assert_eq!(said["NodeNames"], json!([odd, "free"]));
 }
