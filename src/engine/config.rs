@@ -23,6 +23,9 @@ pub const MIN_SPARSE: Ns = Ns::from_ms(50);
 /// and over two seconds that adds up to a point.
 pub const MIN_ACTIVE: u32 = 6;
 
+/// See [`Config::caution`].
+const BURST_WITH_DISPATCH: &str = "with dispatch, accounting in bursts may charge clients far less than they use where processors are few; accounting=sparse does not";
+
 impl Config {
     /// The phases of the paper: 1 ms and 5 ms per channel, of steady lengths, polled in bursts; by
     /// `maxmin`, accounting only.
@@ -65,6 +68,17 @@ impl Config {
             true => Accounting::Sparse,
             false => Accounting::Burst,
         })
+    }
+
+    /// What to know of values that may be set together, and do not do well together: said where they
+    /// are set, by the kernel log and by `loga`.
+    ///
+    /// Clients that wait for their turns come late with what they submit while the poller has one of a
+    /// few processors: they use the GPU outside of polling phases above all, where samples alone show
+    /// them. With [`Config::poll_always`] there is no time outside.
+    pub fn caution(&self) -> Option<&'static str> {
+        let in_phases = self.effective_accounting() == Accounting::Burst && !self.poll_always;
+        (in_phases && self.dispatch.is_some()).then_some(BURST_WITH_DISPATCH)
     }
 
     /// What phases grow with. If the user did not choose, it is the active clients, or the channels
@@ -167,6 +181,7 @@ impl PhaseLengths {
 #[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_engine_config))]
 mod tests {
     use super::*;
+    use crate::policies::dispatch::DispatcherKind;
 
     fn config(poll_ms: u32, ratio: u32) -> Config {
         Config {
@@ -267,6 +282,36 @@ mod tests {
                 assert_eq!(config.effective_accounting(), way);
             }
         }
+    }
+
+    #[test]
+    fn caution_is_given_for_bursts_with_a_dispatcher_and_for_nothing_else() {
+        let given = |accounting, dispatch, poll_always| {
+            let config = Config {
+                accounting,
+                dispatch,
+                poll_always,
+                ..Config::default()
+            };
+            assert!(config.check().is_ok());
+            config.caution().is_some()
+        };
+        let burst = Some(Accounting::Burst);
+        for kind in DispatcherKind::ALL.iter().copied().map(Some) {
+            assert!(given(burst, kind, false));
+            assert!(!given(burst, kind, true));
+            assert!(!given(None, kind, false));
+            assert!(!given(Some(Accounting::Sparse), kind, false));
+        }
+        assert!(!given(burst, None, false));
+        // It follows from the policy.
+        let counted = Config {
+            policy: PolicyKind::EventCl,
+            enforce: true,
+            dispatch: Some(DispatcherKind::Prio),
+            ..Config::default()
+        };
+        assert!(counted.caution().is_some());
     }
 
     #[test]

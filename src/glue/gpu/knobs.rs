@@ -12,7 +12,7 @@ use crate::knobs::Config;
 use crate::request::KnobChange;
 use crate::share::{Change, Entry, Identity, Subject};
 use crate::uapi::Refusal;
-use kernel::error::Result;
+use kernel::prelude::*;
 
 impl Gpu {
     /// Memory for what knobs ask for.
@@ -58,9 +58,20 @@ impl Gpu {
         }
         self.engaged.set_linger(&new);
         drop(locked);
+        if old.caution().is_none() {
+            self.caution(&new);
+        }
         self.map_slots();
         self.update_gates();
         Ok(())
+    }
+
+    /// Says what is to be known of the values of knobs, if there is something.
+    pub(super) fn caution(&self, config: &Config) {
+        if let Some(caution) = config.caution() {
+            let gpu = self.device.number();
+            pr_notice!("gpu {gpu}: {caution}\n");
+        }
     }
 
     /// Changes the settings of a subject, or clears them without a `change`. `within` is the place

@@ -64,6 +64,7 @@ impl Gpu {
             gpu.engaged.engage(room, Some(completion.waker()));
             gpu.engaged.set_linger(&settings.config);
         }
+        gpu.caution(&settings.config);
         let poller = match &gpu.shared {
             Some(shared) => {
                 shared.add(gpu.clone())?;

@@ -141,6 +141,11 @@ fn show(json: bool, snapshots: &[Snapshot], out: &mut impl Sheet) -> io::Result<
             "{}",
             grid_or_turned(&titles, &left, rows, out.columns()).unwrap_or_default()
         )?;
+        for Snapshot { gpu, info, .. } in snapshots {
+            if let Some(caution) = info.config().caution() {
+                writeln!(out, "GPU {gpu}: {caution}")?;
+            }
+        }
     }
     Ok(())
 }
@@ -231,6 +236,26 @@ mod tests {
         assert_eq!(
             requested(&wanted),
             ["enforce=1", "poll_ms=3", "group_by=cgroup", "scale=active"]
+        );
+    }
+
+    #[test]
+    fn bursts_with_a_dispatcher_are_set_with_a_caution() {
+        let fake = FakeKernel::new(2);
+        let bursts = policy(&fake, "set --accounting burst").expect("set");
+        assert!(!bursts.contains("with dispatch"), "{bursts}");
+        {
+            let info = &mut fake.gpus.borrow_mut()[1].info;
+            let mut config = info.config();
+            config.accounting = Some(loga::account::Accounting::Burst);
+            config.dispatch = Some(loga::policies::dispatch::DispatcherKind::Prio);
+            info.note(&config);
+        }
+        let both = policy(&fake, "set --enforce on --gpu 1").expect("set");
+        let said = both.lines().last().expect("a line");
+        assert!(
+            said.starts_with("GPU 1: with dispatch, accounting in bursts may"),
+            "{both}"
         );
     }
 

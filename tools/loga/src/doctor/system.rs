@@ -131,6 +131,13 @@ pub(super) fn answer(answer: &Answer) -> Vec<Finding> {
                         "sudo loga policy set --enforce on",
                     )
                 });
+                if let Some(caution) = config.caution() {
+                    found.push(Finding::note(
+                        "knobs",
+                        format!("GPU {}: {caution}", snapshot.gpu),
+                        "sudo loga policy set --accounting sparse, and no policy that counts runs",
+                    ));
+                }
             }
             found
         }

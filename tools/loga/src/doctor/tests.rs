@@ -110,6 +110,23 @@ fn machine_with_everything_has_no_trouble() {
 }
 
 #[test]
+fn bursts_with_a_dispatcher_are_named_with_what_helps() {
+    let mut answer = enforcing();
+    let info = &mut answer.as_mut().expect("an answer")[0].info;
+    let mut config = info.config();
+    config.dispatch = Some(loga::policies::dispatch::DispatcherKind::Prio);
+    config.accounting = Some(loga::account::Accounting::Burst);
+    info.note(&config);
+    let trouble = Files::good().trouble(&answer);
+    assert_eq!(trouble.len(), 1, "{trouble:?}");
+    assert!(
+        trouble[0].starts_with("Note knobs: GPU 0: with dispatch, accounting in bursts may"),
+        "{trouble:?}"
+    );
+    assert!(trouble[0].contains("--accounting sparse"), "{trouble:?}");
+}
+
+#[test]
 fn each_thing_that_is_missing_is_named_with_what_helps() {
     type Change = fn(&Files);
     let cases: &[(Change, &str)] = &[
