@@ -399,3 +399,55 @@ fn element_that_the_database_does_not_have_yet_is_waited_for() {
     let wanted = (7, "loga: 0.000 gpu s on n1".to_string());
     assert_eq!(*fake.stored.borrow(), [wanted]);
 }
+
+/// What the Prolog was told once does not count for the record of the job.
+#[test]
+fn record_stays_when_squeue_hangs_says_nothing_or_has_two_rows_of_one_number_at_the_end() {
+    let own = || FakeJob::new(7, "gres:shard:2", "shard:g0:2(IDX:0)");
+    for (rows, why) in [
+        (None, "squeue gave no answer in 10 s"),
+        (Some(vec![]), "squeue has no row of job 7"),
+        (Some(vec![own(), own()]), "squeue has 2 rows of job 7"),
+    ] {
+        let (_folder, arguments) = folder();
+        let fake = Fake {
+            jobs: vec![own()].into(),
+            ..Fake::default()
+        };
+        let place = place(&arguments, 7);
+        let _ = place.prolog(
+            &options(&arguments),
+            &|program: &str, arguments: &[&str]| fake.answer(program, arguments),
+        );
+        let ask = |program: &str, arguments: &[&str]| match (program, &rows) {
+            ("squeue", None) => Err("squeue gave no answer in 10 s".to_string()),
+            ("squeue", Some(rows)) if rows.is_empty() => Ok(String::new()),
+            ("squeue", Some(rows)) => fake::squeue(rows, arguments),
+            ("sacct", _) => Err("sacct: exit status: 1".to_string()),
+            _ => fake.answer(program, arguments),
+        };
+        for said in [place.task_epilog(&ask), place.epilog(&ask)] {
+            let said = said.expect_err(why);
+            assert!(said.contains(why), "{said}");
+        }
+        assert!(!fake.has_asked("update") && !fake.has_asked("sacctmgr"));
+    }
+}
+
+#[test]
+fn record_of_64_kib_in_the_database_stays() {
+    let long = "é".repeat(32 << 10);
+    let (_folder, arguments) = folder();
+    let fake = Fake {
+        jobs: vec![FakeJob::new(7, "gres:shard:2", "shard:g0:2(IDX:0)")].into(),
+        stored: vec![(7, long.clone())].into(),
+        closed: true,
+        ..Fake::default()
+    };
+    let ask = |program: &str, arguments: &[&str]| fake.answer(program, arguments);
+    let place = place(&arguments, 7);
+    let _ = place.prolog(&options(&arguments), &ask);
+    let said = place.epilog(&ask).expect_err("full");
+    assert!(said.contains("it is full"), "{said}");
+    assert_eq!(*fake.stored.borrow(), [(7, long)]);
+}
