@@ -346,6 +346,29 @@ mod tests {
         assert!(settings.get(PROCESS).is_none());
     }
 
+    /// docs/settings.md shows both against what opens a GPU before a pattern's entry is set.
+    #[test]
+    fn denied_slice_and_user_hold_for_a_cgroup_that_is_made_later_whatever_is_allowed_in_it() {
+        let mut store = [Entry::default(); 6];
+        let mut settings = Settings::<Borrowed<'_>>::new(&mut store[..]);
+        let access = |denied| Change {
+            denied: Some(denied),
+            ..Change::default()
+        };
+        let (slice, made) = (Subject::Cgroup(2), Subject::Cgroup(3));
+        assert_eq!(settings.set(slice, place(2), &access(true)), Ok(()));
+        // The cgroup of a login, for which nothing is set yet.
+        let login = nested(10, 3);
+        assert!(settings.denies(&login));
+        assert_eq!(settings.set(made, place(3), &access(false)), Ok(()));
+        assert_eq!(settings.set(USER, None, &access(false)), Ok(()));
+        assert!(settings.denies(&login));
+        assert_eq!(settings.clear(slice), Ok(()));
+        assert!(!settings.denies(&login));
+        assert_eq!(settings.set(USER, None, &access(true)), Ok(()));
+        assert!(settings.denies(&login));
+    }
+
     #[test]
     fn settings_of_subjects_that_are_gone_are_forgotten() {
         let mut store = [Entry::default(); 4];

@@ -421,3 +421,32 @@ fn users_cgroups_and_units_of_any_name_are_named() {
     let said = machine.wrong("[[share]]\ncgroup = \"\\u001bx\"\nweight = 3\n");
     assert!(said.chars().all(crate::names::is_plain), "{said:?}");
 }
+
+/// What docs/settings.md shows after these words.
+fn shown_after(words: &str) -> &'static str {
+    let page = include_str!("../../../../../docs/settings.md");
+    let rest = page.split_once(words).expect(words).1;
+    let block = rest.split_once("```toml\n").expect("an example").1;
+    block.split("```").next().expect("its end")
+}
+
+#[test]
+fn denial_that_the_documents_show_is_set_before_anybody_logs_in_and_that_of_a_pattern_is_not() {
+    let denied = |text: &str| {
+        let machine = Machine::new();
+        machine.apply(&[text], "").expect(text);
+        let gpus = machine.fake.gpus.borrow();
+        let shares = gpus[0].shares.iter();
+        let denied = shares.filter(|share| share.access == uapi::ACCESS_DENIED);
+        let denied: Vec<(u32, u64)> = denied.map(|share| (share.subject, share.id)).collect();
+        (denied, machine.cgroup("user.slice"))
+    };
+    let (shown, slice) = denied(shown_after("**From the first moment.**"));
+    assert_eq!(
+        shown,
+        [(uapi::SUBJECT_USER, 1000), (uapi::SUBJECT_CGROUP, slice)]
+    );
+    let (pattern, _) =
+        denied("[[share]]\ncgroup = '/user.slice/user-*.slice'\naccess = 'denied'\n");
+    assert_eq!(pattern, []);
+}
