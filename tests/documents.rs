@@ -3,8 +3,11 @@
 //! The documents name every knob with its values, its default and what it sets. They explain each word
 //! once, which names one type (`glossary`). Their links lead somewhere, and the index answers questions
 //! (`links`); the commits that they cite are in the history (`commits`), the files that they name exist
-//! (`paths`), and tables of figures are those of the last committed measurement (`figures`).
+//! (`paths`), and tables of figures are those of the last committed measurement (`figures`). The tests
+//! exist that hold what programs of root believe, and each of their inputs is listed (`believed`).
 
+#[path = "documents/believed.rs"]
+mod believed;
 #[path = "documents/commits.rs"]
 mod commits;
 #[path = "documents/figures.rs"]
