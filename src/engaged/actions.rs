@@ -65,8 +65,10 @@ pub struct Reading {
     pub of: Work,
     /// Whether one of the turn has work for the engine.
     pub busy: bool,
-    /// If none has: those with work that rests.
+    /// If none has: those with work that rests, or may.
     pub rest: Running,
+    /// Whether of one of these only the indices say so.
+    pub unseen: bool,
     /// Those that still have work that passed without a decision.
     pub undecided: Running,
 }
@@ -234,6 +236,7 @@ impl<S: Storage<Of<Record>: 'static>> Decider<S> {
         };
         let left = match (reading.busy, reading.rest.is_empty()) {
             (true, _) => Left::Work,
+            (false, false) if reading.unseen => Left::Unseen,
             (false, false) => Left::Rest,
             (false, true) => Left::Nothing,
         };

@@ -129,6 +129,7 @@ impl World {
                         of,
                         busy: (0..CLIENTS).any(works),
                         rest: Running::NONE,
+                        unseen: false,
                         undecided: Running::NONE,
                     };
                     self.decider.read(now, &reading);

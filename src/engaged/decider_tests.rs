@@ -78,6 +78,7 @@ fn ends(decider: &mut Decider<Vectors>, now: Ns, busy: bool, rest: &[Chid]) -> O
         of,
         busy,
         rest: channels(rest),
+        unseen: false,
         undecided: Running::NONE,
     };
     decider.read(now, &reading)

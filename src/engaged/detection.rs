@@ -12,7 +12,8 @@
 //! | running | its commands run | sleeps until they should end, then reads |
 //!
 //! *All that was stored while the entry was there is one submission.* Its commands have ended when
-//! no channel of it has work, or only work that has rested for [`REST`]. A command that is expected
+//! no channel of it has work, or only work that has rested for [`REST`] or, where only the indices of a
+//! ring tell of it, for [`UNSEEN`]. A command that is expected
 //! to last longer is read when the time since it began has grown by half, so that a length is known
 //! at least to that: without these reads none would ever be found shorter than expected. From the
 //! expected end on, less a margin, reads are a sixteenth of the time since then apart,
@@ -24,7 +25,7 @@
 //! which may need its processor. It expects a client that was granted to come back soon, so that
 //! the client need not wake it.
 
-use super::leftovers::REST;
+use super::leftovers::{REST, UNSEEN};
 use super::Grant;
 use crate::units::Ns;
 
@@ -68,6 +69,8 @@ pub enum Left {
     Nothing,
     /// Only work that cannot go on by itself: see [`Leftovers`](super::Leftovers).
     Rest,
+    /// The same, but that of one only its indices say so: the engine may not have seen it yet.
+    Unseen,
     /// Work for the engine.
     Work,
 }
@@ -268,14 +271,15 @@ impl Detection {
     pub fn read(&mut self, now: Ns, left: Left) -> Option<Ended> {
         let run = self.run.as_mut()?;
         let rests = match left {
-            Left::Nothing => Some(Ns::ZERO),
-            Left::Rest => Some(*run.rests.get_or_insert(now)),
+            Left::Nothing => Some((Ns::ZERO, Ns::ZERO)),
+            Left::Rest => Some((*run.rests.get_or_insert(now), REST)),
+            Left::Unseen => Some((*run.rests.get_or_insert(now), UNSEEN)),
             Left::Work => {
                 run.rests = None;
                 None
             }
         };
-        if rests.is_some_and(|since| since.is_zero() || since.saturating_add(REST) <= now) {
+        if rests.is_some_and(|(since, long)| since.saturating_add(long) <= now) {
             let used = now.saturating_sub(run.since).saturating_sub(run.beside);
             let each = used.get().checked_div(run.count.into());
             let ended = Ended {
@@ -286,9 +290,9 @@ impl Detection {
             self.run = None;
             return Some(ended);
         }
-        if let Some(since) = rests {
+        if let Some((since, long)) = rests {
             let rested = now.saturating_sub(since).max(FIRST_READ);
-            run.next = now.saturating_add(rested).min(since.saturating_add(REST));
+            run.next = now.saturating_add(rested).min(since.saturating_add(long));
             return None;
         }
         run.next = if now < run.first {

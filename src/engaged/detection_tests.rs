@@ -74,6 +74,20 @@ fn turn_of_a_channel_that_rests_ends_a_little_later() {
 }
 
 #[test]
+fn turn_of_a_channel_that_only_its_indices_tell_of_lasts_until_the_engine_has_seen_it() {
+    let mut one = running(us(500));
+    assert_eq!(one.read(us(200), Left::Unseen), None);
+    assert_eq!(one.read(us(1199), Left::Unseen), None);
+    assert_eq!(one.next(), Some(us(1200)));
+    assert_eq!(one.read(us(1200), Left::Unseen).unwrap().each, us(1100));
+    let mut one = running(us(500));
+    assert_eq!(one.read(us(200), Left::Unseen), None);
+    assert_eq!(one.read(us(250), Left::Work), None);
+    assert_eq!(one.read(us(1250), Left::Unseen), None);
+    assert!(one.read(us(1350), Left::Rest).is_some());
+}
+
+#[test]
 fn time_of_others_on_the_engine_is_not_that_of_the_turn() {
     let mut one = running(us(500));
     one.beside(us(110), us(50));

@@ -35,9 +35,11 @@ pub const LEFTOVERS: usize = 128;
 /// Most of them of the clients at one wait queue.
 const OF_QUEUE: usize = 16;
 /// How long the channels of a turn have no work for the engine before it ends. What one waits for
-/// may be another channel of the client, whose end it sees a little later; and the engine takes some
-/// time to see what was submitted.
+/// may be another channel of the client, whose end it sees a little later.
 pub(super) const REST: Ns = Ns::from_us(100);
+/// The same where only the indices of a channel, which its client may write, say that it has work: the
+/// engine takes some time to see what was submitted.
+pub(super) const UNSEEN: Ns = Ns::from_ms(1);
 /// Between two reads while one of them has work for the engine.
 const ACTIVE: Ns = Ns::from_us(100);
 /// Least and most time between two reads while none has.
@@ -56,6 +58,8 @@ pub enum Doing {
     Nothing,
     /// It has work, and none for the engine.
     Rests,
+    /// Only its indices say that it has work.
+    Queued,
     /// It has work for the engine, and is not on it.
     Waits,
     /// It is on the engine.
@@ -64,15 +68,16 @@ pub enum Doing {
 
 impl Doing {
     /// What a channel does that exists. `queued`: the indices in its slot, which its client may write,
-    /// differ. They decide nothing but whether a channel that has no work for the engine rests: its
-    /// turn goes on for [`REST`] then, at its client's cost, and it stays noted. A channel that cannot
+    /// differ. They decide nothing but what becomes of a channel that has no work for the engine: its
+    /// turn goes on for [`UNSEEN`] then, at its client's cost, and it stays noted. A channel that cannot
     /// be scheduled may have work whatever they say.
     pub const fn of(state: ChannelState, queued: bool) -> Self {
         match state.work() {
             Work::Runs => Self::Runs,
             Work::Waits => Self::Waits,
             Work::Acquires => Self::Rests,
-            Work::None if queued || !state.is_schedulable() => Self::Rests,
+            Work::None if !state.is_schedulable() => Self::Rests,
+            Work::None if queued => Self::Queued,
             Work::None => Self::Nothing,
         }
     }
@@ -208,7 +213,7 @@ impl Leftovers {
             };
             let does = doing(position, left.chid);
             match does {
-                Doing::Nothing | Doing::Rests => {}
+                Doing::Nothing | Doing::Rests | Doing::Queued => {}
                 Doing::Waits => active = true,
                 Doing::Runs => (ran, active) = (Some((left.wait_queue(), elapsed)), true),
             }
@@ -322,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_writes_makes_a_channel_rest_at_most() {
+    fn what_a_client_writes_keeps_a_channel_noted_at_most() {
         let doing = |word, queued| Doing::of(ChannelState::from_bits(word), queued);
         const IDLE: u32 = 0x0000_0001;
         const DISABLED: u32 = 0x0000_0000;
@@ -337,6 +342,11 @@ mod tests {
             assert!([false, true].map(|queued| doing(word, queued)) == [expected; 2]);
         }
         assert_eq!(doing(IDLE, false), Doing::Nothing);
-        assert_eq!(doing(IDLE, true), Doing::Rests);
+        assert_eq!(doing(IDLE, true), Doing::Queued);
+        let mut left = Leftovers::default();
+        left.add(US(0), A, 7);
+        assert_eq!(left.note(US(20), None, |_, _| Doing::Queued), None);
+        assert_eq!(left.note(US(40), None, |_, _| Doing::Queued), None);
+        assert!(left.has(A));
     }
 }

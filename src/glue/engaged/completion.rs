@@ -195,10 +195,11 @@ impl Engaged {
             of: *work,
             busy,
             rest: Running::NONE,
+            unseen: false,
             undecided: work.undecided,
         };
         if !busy {
-            reading.rest = self.resting(&gpu.device, &work.running);
+            (reading.rest, reading.unseen) = self.resting(&gpu.device, &work.running);
             let _slots = self.slots.lock();
             reading.undecided = work.undecided.only(|chid| works(&gpu.device, chid));
         }
@@ -265,10 +266,16 @@ impl Engaged {
         regs::occupant(&device.bar0).ok()
     }
 
-    /// Those of the channels that have work that rests.
-    fn resting(&self, device: &Device, running: &Running) -> Running {
+    /// Those of the channels that have work that rests, and whether of one only the indices say so.
+    fn resting(&self, device: &Device, running: &Running) -> (Running, bool) {
         let slots = self.slots.lock();
-        running.only(|chid| doing_of(device, slots.as_ref(), chid) == Doing::Rests)
+        let mut unseen = false;
+        let rest = running.only(|chid| {
+            let doing = doing_of(device, slots.as_ref(), chid);
+            unseen |= doing == Doing::Queued;
+            matches!(doing, Doing::Rests | Doing::Queued)
+        });
+        (rest, unseen)
     }
 
     /// Reads whether protected clients have work.

@@ -108,6 +108,7 @@ impl Engaged {
             of,
             busy: of.running.all().iter().any(|chid| works(*chid)),
             rest: Running::NONE,
+            unseen: false,
             undecided: of.undecided.only(works),
         }
     }
