@@ -146,8 +146,9 @@ impl Engaged {
             let has_work = || {
                 // Without: of a disabled channel the indices tell.
                 let on_engine = |state: ChannelState| state.work() != ChannelWork::None;
-                let state = ChannelState::read(&gpu.device.bar0, chid);
-                state.is_ok_and(on_engine) || is_queued(slots.as_ref(), chid)
+                // As in `doing_of`.
+                is_queued(slots.as_ref(), chid)
+                    || ChannelState::read(&gpu.device.bar0, chid).is_ok_and(on_engine)
             };
             if !had_work(chid) && has_work() {
                 stored.add(chid);
@@ -199,7 +200,9 @@ impl Engaged {
             undecided: work.undecided,
         };
         if !busy {
-            (reading.rest, reading.unseen) = self.resting(&gpu.device, &work.running);
+            self.read_resting(&gpu.device, &mut reading);
+        }
+        if !reading.busy {
             let _slots = self.slots.lock();
             reading.undecided = work.undecided.only(|chid| works(&gpu.device, chid));
         }
@@ -266,16 +269,18 @@ impl Engaged {
         regs::occupant(&device.bar0).ok()
     }
 
-    /// Those of the channels that have work that rests, and whether of one only the indices say so.
-    fn resting(&self, device: &Device, running: &Running) -> (Running, bool) {
+    /// Reads which channels of the turn have work that rests, and whether only its indices say so of one.
+    /// One that is found to have work for the engine has taken it up since: the turn is busy.
+    fn read_resting(&self, device: &Device, reading: &mut Reading) {
         let slots = self.slots.lock();
-        let mut unseen = false;
-        let rest = running.only(|chid| {
+        let (mut busy, mut unseen) = (false, false);
+        let rest = reading.of.running.only(|chid| {
             let doing = doing_of(device, slots.as_ref(), chid);
+            busy |= matches!(doing, Doing::Waits | Doing::Runs);
             unseen |= doing == Doing::Queued;
             matches!(doing, Doing::Rests | Doing::Queued)
         });
-        (rest, unseen)
+        (reading.busy, reading.rest, reading.unseen) = (busy, rest, unseen);
     }
 
     /// Reads whether protected clients have work.
@@ -342,8 +347,10 @@ fn doing_of(device: &Device, slots: Option<&MappedRange>, chid: Chid) -> Doing {
     if device.is_away() || !is_bound() {
         return Doing::Nothing;
     }
+    // Before the state: what is fetched in between is seen there.
+    let queued = is_queued(slots, chid);
     match ChannelState::read(&device.bar0, chid) {
-        Ok(state) => Doing::of(state, is_queued(slots, chid)),
+        Ok(state) => Doing::of(state, queued),
         Err(_) => Doing::Nothing,
     }
 }
