@@ -20,8 +20,8 @@ use crate::gpu::GpuState;
 use crate::ids::{ClientId, GroupId};
 use crate::regs::Chip;
 use crate::share::{
-    rows_of_user, Group, GroupBy, Identity, Kind, Member, Settings, Shares, Subject, Totals,
-    MAX_CLIENTS, MAX_CLIENTS_OF_USER, MAX_SETTINGS, MAX_TOTALS,
+    row_for, Group, GroupBy, Identity, Kind, Member, RowFor, Settings, Shares, Subject, Totals,
+    MAX_CLIENTS, MAX_SETTINGS, MAX_TOTALS,
 };
 use crate::track::pages::{self, MAX_PAGES};
 use crate::uapi;
@@ -57,7 +57,8 @@ pub(crate) struct Books {
     /// The group that has the turn, as was told last.
     pub(crate) turn: Option<GroupId>,
     pub(crate) periods: WorkPeriods,
-    next_id: u64,
+    /// The number of the next client.
+    pub(super) next_id: u64,
     /// Clients before this position are still to be checked, see [`Books::sweep`].
     swept: usize,
     /// Until when the last decision applies.
@@ -165,7 +166,7 @@ impl Room {
 pub(super) enum NoClient {
     /// The caller has to bring room for this many clients.
     Room(usize),
-    /// It has begun to exit, or the table has reached its maximum.
+    /// It has begun to exit, or there is no row for it.
     Refused(Error),
 }
 
@@ -247,18 +248,21 @@ impl Books {
             .position(|client| client.pid == *process)
     }
 
-    /// Position of a process among the clients; makes it a client if it is none.
+    /// Position of the client that a process is accounted with; makes it one if it has none.
     ///
     /// # Errors
     ///
-    /// The reason; nothing has changed then.
+    /// The reason. The process is accounted with no client then.
     pub(super) fn client_of(&mut self, process: &Process) -> Result<usize, NoClient> {
         if let Some(at) = self.find_process(process) {
             return Ok(at);
         }
         let identity = process.identity().ok_or(NoClient::Refused(ESRCH))?;
-        if let Some(at) = self.overflow_of(&identity) {
-            return Ok(at);
+        match self.row_for(&identity) {
+            RowFor::New => {}
+            RowFor::SharedWith(at) => return Ok(at),
+            RowFor::InPlaceOf(at) => self.forget(at),
+            RowFor::Refused => return Err(NoClient::Refused(ENFILE)),
         }
         let count = self.clients.len();
         if !self.state.shares.has_room() || count == self.clients.capacity() {
@@ -308,17 +312,15 @@ impl Books {
         Ok(at)
     }
 
-    /// The client that further processes of a user are accounted with, if the user has as many
-    /// clients as it may have.
-    fn overflow_of(&self, identity: &Identity) -> Option<usize> {
-        if self.clients.len() < MAX_CLIENTS_OF_USER {
-            return None;
-        }
-        let members = self.state.shares.members().iter().enumerate();
-        let mut own = members.filter(|(_, member)| member.identity().user == identity.user);
-        let (first, _) = own.next()?;
-        let count = own.count().saturating_add(1);
-        (count >= rows_of_user(self.clients.len())).then_some(first)
+    /// The row of a process that has none yet.
+    fn row_for(&self, identity: &Identity) -> RowFor {
+        let members = self.state.shares.members();
+        let owns_page = |at: usize| {
+            let client = members.get(at);
+            client.is_none_or(|client| self.pages.has_owner(client.id()))
+        };
+        let clients = members.iter().map(Member::identity);
+        row_for(identity, clients, self.clients.len(), owns_page)
     }
 
     /// Number and times of a process's client, if it is one.

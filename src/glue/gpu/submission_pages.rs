@@ -53,7 +53,7 @@ impl Gpu {
     /// # Errors
     ///
     /// `EINTR` if the caller was killed meanwhile; `EMFILE` if the owner has [`MAX_MAPPINGS`] mappings;
-    /// `ENFILE` if the table of clients is full and the user has none; `ESRCH` for a process that has
+    /// `ENFILE` if there is no row for the owner, see [`row_for`](crate::share::row_for); `ESRCH` for a process that has
     /// begun to exit and is no client; `ENOMEM` if the machine has no memory. No page has changed then.
     pub(crate) fn take(&self, page: u16, claimant: &Claimant) -> Result<TakenPage> {
         let gate = Gate::new(page)?;
@@ -61,10 +61,10 @@ impl Gpu {
         for _ in 0..TRIES {
             let mut books = self.brief_books();
             let spare = room.take().and_then(|room| books.grow(room));
-            let before = books.clients.len();
+            let before = books.next_id;
             let wanted = match books.client_of(&claimant.process) {
                 Ok(at) => {
-                    is_new |= books.clients.len() > before;
+                    is_new |= books.next_id > before;
                     if !is_booked && books.is_measured_of_another(page, at, claimant.proven) {
                         drop(books);
                         drop(spare);

@@ -6,6 +6,7 @@
 
 use super::bystander::{Bystander, Longest, PLACE};
 use super::ownership::{baseline, keep_busy, measure, open, prepare_through, ready, LIFE, WINDOW};
+use super::tenants::next_line;
 use super::{model, Program};
 use crate::ktap::{ensure, Verdict};
 use crate::load::Load;
@@ -43,7 +44,7 @@ pub(super) const PROGRAMS: &[(&str, super::Act)] = &[
     ("remap", |_| remap()),
     ("forks", |_| forks()),
     ("lazy", |_| lazy()),
-    ("crowd", |_| crowd()),
+    ("crowd", crowd),
 ];
 
 /// How long the other processes are watched.
@@ -385,9 +386,12 @@ fn fork_after(act: impl FnOnce() -> bool) -> Result<bool, String> {
 }
 
 /// More processes than one user may have clients: each has allocated through a control file, and
-/// the first process prepares its page on that file and maps it.
-fn crowd() -> Result<(), String> {
+/// the first process prepares its page on that file and maps it. `crowd wait` first reads a line.
+fn crowd(arguments: &[String]) -> Result<(), String> {
     const PROCESSES: u32 = 2_200;
+    if !arguments.is_empty() {
+        next_line()?;
+    }
     let (client, mut channels) = open(1, 4)?;
     let version = rm::check_version(client.ctl()).map_err(|error| error.to_string())?;
     if version.version.starts_with(b"340.") {

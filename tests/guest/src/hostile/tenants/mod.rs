@@ -6,7 +6,7 @@
 mod lowering;
 mod programs;
 
-pub(super) use programs::PROGRAMS;
+pub(super) use programs::{next_line, PROGRAMS};
 
 use self::lowering::{
     user_lowers_its_own_processes_and_never_raises_them, user_lowers_without_filling_the_table,
@@ -22,7 +22,7 @@ use crate::stage::{Stage, EXACT, LAZY};
 use crate::sysfs;
 use crate::truth::shares;
 use loga::engine::MIN_SPARSE;
-use loga::share::BURST;
+use loga::share::{BURST, MAX_CLIENTS_OF_USER};
 use loga::uapi;
 use loga::units::Ns;
 use std::fs;
@@ -42,6 +42,7 @@ crate::ktap::tests![
     user_lowers_its_own_processes_and_never_raises_them,
     user_lowers_without_filling_the_table,
     three_hundred_cgroups_push_no_total_out: slow,
+    process_beyond_the_last_row_keeps_the_limit_of_its_cgroup: slow,
     listener_of_one_user_leaves_room_for_others,
     snapshots_of_a_user_do_not_stall_others: timed,
 ];
@@ -94,6 +95,50 @@ fn limit_holds_in_cgroups_that_its_tenant_made() -> Verdict {
     }
     ensure!(shown == [10, 10], "limits shown: {shown:?}");
     stage.check_no_fallback()?;
+    stage.teardown()
+}
+
+fn process_beyond_the_last_row_keeps_the_limit_of_its_cgroup() -> Verdict {
+    const WINDOW_MS: u64 = 3000;
+    let stage = Stage::set(&model(LAZY), "policy=event enforce=1")?;
+    let (free, tight) = (Cgroup::make("free")?, Cgroup::make("tight")?);
+    set(tight.chosen()?, limit(10))?;
+    // The first client of the user: without a limit.
+    let mut first = in_cgroup("member", &free)?;
+    first.send("")?;
+    stage.wait_until_measured(first.pid())?;
+    let mut crowd = in_cgroup("crowd wait", &tight)?;
+    crowd.send("")?;
+    let said = crowd.line(Duration::from_secs(120))?;
+    let clients = stage.stat()?.clients.len();
+    println!("# {}, {clients} clients", said.trim());
+    ensure!(
+        clients >= MAX_CLIENTS_OF_USER,
+        "{clients} clients, not as many as one user may have"
+    );
+    let mut hog = in_cgroup("member", &tight)?;
+    hog.send("")?;
+    std::thread::sleep(Duration::from_secs(3));
+    let got = shares([hog.pid(), crowd.pid()], 500, WINDOW_MS)?;
+    let sum: f64 = got.iter().sum();
+    let name = "percent of a hog and a crowd with a limit of 10";
+    within(name, sum, promised(10.0, WINDOW_MS))?;
+    ensure!(
+        stage.client(hog.pid())?.is_none(),
+        "the hog has a row of its own: nothing was tested"
+    );
+    // In a cgroup without a client: a row in place of one of the crowd, with the settings of its own.
+    let other = Cgroup::make("other")?;
+    set(other.chosen()?, limit(20))?;
+    let mut lone = in_cgroup("member", &other)?;
+    lone.send("")?;
+    let client = stage.wait_until_measured(lone.pid())?;
+    ensure!(client.limit == 20, "a limit of {}", client.limit);
+    let [share] = shares([lone.pid()], 1000, WINDOW_MS)?;
+    let name = "percent of the only client of a cgroup with a limit of 20";
+    within(name, share, ..=*promised(20.0, WINDOW_MS).end())?;
+    stage.check_no_fallback()?;
+    drop((hog, lone, crowd, first));
     stage.teardown()
 }
 

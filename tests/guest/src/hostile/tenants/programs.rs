@@ -43,7 +43,7 @@ pub(super) fn become_throttle() -> String {
     format!("throttle: {error}")
 }
 
-pub(super) fn next_line() -> Result<String, String> {
+pub(in crate::hostile) fn next_line() -> Result<String, String> {
     let mut line = String::new();
     let read = io::stdin().lock().read_line(&mut line);
     read.map_err(|error| error.to_string())?;
