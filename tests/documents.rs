@@ -4,10 +4,13 @@
 //! once, which names one type (`glossary`). Their links lead somewhere, and the index answers questions
 //! (`links`); the commits that they cite are in the history (`commits`), the files that they name exist
 //! (`paths`), and tables of figures are those of the last committed measurement (`figures`). The tests
-//! exist that hold what programs of root believe, and each of their inputs is listed (`believed`).
+//! exist that hold what programs of root believe, and each of their inputs is listed (`believed`); so
+//! is every bounded table with the constants that bound it (`bounds`).
 
 #[path = "documents/believed.rs"]
 mod believed;
+#[path = "documents/bounds.rs"]
+mod bounds;
 #[path = "documents/commits.rs"]
 mod commits;
 #[path = "documents/figures.rs"]

@@ -7,7 +7,7 @@ use kernel::fmt;
 use kernel::prelude::*;
 
 /// Samples kept.
-const KEPT: usize = 256;
+const LATENCIES: usize = 256;
 
 /// The last durations of one operation.
 pub(crate) struct Latencies {
@@ -23,13 +23,13 @@ impl Latencies {
     /// `ENOMEM`.
     pub(crate) fn new() -> Result<Self> {
         let mut samples = KVec::new();
-        samples.extend_with(KEPT, 0, GFP_KERNEL)?;
+        samples.extend_with(LATENCIES, 0, GFP_KERNEL)?;
         Ok(Self { samples, seen: 0 })
     }
 
     /// Adds one.
     pub(crate) fn add(&mut self, took: Ns) {
-        if let Some(sample) = self.samples.get_mut(self.seen % KEPT) {
+        if let Some(sample) = self.samples.get_mut(self.seen % LATENCIES) {
             *sample = u32::try_from(took.get()).unwrap_or(u32::MAX);
         }
         self.seen = self.seen.wrapping_add(1);
@@ -39,10 +39,10 @@ impl Latencies {
     pub(crate) fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (newer, older) = self
             .samples
-            .split_at_checked(self.seen % KEPT)
+            .split_at_checked(self.seen % LATENCIES)
             .unwrap_or_default();
         let kept = Iterator::chain(older.iter(), newer);
-        for sample in kept.skip(KEPT.saturating_sub(self.seen)) {
+        for sample in kept.skip(LATENCIES.saturating_sub(self.seen)) {
             write!(f, " {sample}")?;
         }
         writeln!(f)
