@@ -16,15 +16,18 @@
 //! All claims are in one table, as the number is one. A claim that has ended may still be in it: each call first removes those that it would count.
 
 use crate::error::Error;
+use crate::quota::{Held, Quota, Tenant};
 use crate::storage::Bounded;
 use crate::units::Ns;
 use core::ops::DerefMut;
 
 /// Most claims on a GPU.
 pub const MAX_CLAIMS: usize = 256;
-/// Most claims of a user on a GPU: no user fills the table of a GPU, and the claims of one that
-/// starts hundreds of programs spread over all of them.
-pub const MAX_CLAIMS_OF_USER: usize = 64;
+/// Most claims of a user on a GPU, in all its cgroups, half of them in its first: the claims of one
+/// that starts hundreds of programs spread over all GPUs.
+pub const MAX_CLAIMS_OF_USER: usize = 128;
+/// How the claims on a GPU are divided.
+const CLAIMS: Quota = Quota::new(MAX_CLAIMS, MAX_CLAIMS_OF_USER);
 /// A whole GPU, in percent: the most that a claim may count, and all claims of a user on one GPU
 /// together. A user with many claims so keeps others away from a GPU as one program does that
 /// computes all the time, and no more; where programs are only counted, as so many idle clients.
@@ -41,6 +44,8 @@ pub struct Claim {
     pub gpu: u32,
     /// User of the process.
     pub user: u32,
+    /// Its cgroup at the tenants' level, when it claimed.
+    pub cgroup: u64,
     /// What it counts, in percent of the GPU.
     pub want: u32,
 }
@@ -49,6 +54,13 @@ impl Claim {
     /// Its place in the table.
     const fn key(&self) -> (u32, u64) {
         (self.gpu, self.process)
+    }
+
+    const fn tenant(&self) -> Tenant {
+        Tenant {
+            user: self.user,
+            cgroup: self.cgroup,
+        }
     }
 }
 
@@ -103,21 +115,15 @@ impl<R: DerefMut<Target = [Claim]>> Claims<R> {
         now: Ns,
         is_alive: impl Fn(u64) -> bool,
     ) -> Result<u64, Error> {
-        let (gpu, user) = (claim.gpu, claim.user);
+        let gpu = claim.gpu;
         self.forget_ended(now, is_alive, |other| other.gpu == gpu);
         if seen.is_some_and(|seen| seen != self.seen) {
             return Err(Error::Changed);
         }
-        let here = || {
-            let all = self.table.all().iter();
-            all.filter(|other| other.gpu == gpu && other.process != claim.process)
-        };
-        let own = here().filter(|other| other.user == user).count();
-        for (count, max) in [(own, MAX_CLAIMS_OF_USER), (here().count(), MAX_CLAIMS)] {
-            if count >= max {
-                return Err(full(max));
-            }
-        }
+        let all = self.table.all().iter();
+        let here = all.filter(|other| other.gpu == gpu && other.process != claim.process);
+        let held = Held::count(claim.tenant(), here.map(Claim::tenant));
+        CLAIMS.check(&held).map_err(full)?;
         if !self.put(claim) {
             return Err(full(self.table.room()));
         }

@@ -18,6 +18,7 @@ mod tests {
             until: END,
             gpu,
             user: 30,
+            cgroup: 0,
             want,
         }
     }

@@ -45,6 +45,7 @@ pub mod names;
 pub mod placement;
 #[path = "../policies/mod.rs"]
 pub mod policies;
+pub mod quota;
 pub mod random;
 #[path = "../regs/mod.rs"]
 pub mod regs;

@@ -17,6 +17,7 @@ pub mod knobs;
 pub mod names;
 #[path = "../policies/mod.rs"]
 pub mod policies;
+pub mod quota;
 pub mod random;
 #[path = "../regs/mod.rs"]
 pub mod regs;

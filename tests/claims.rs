@@ -73,6 +73,10 @@ const fn user_of(process: u64) -> u32 {
     (process % USERS as u64) as u32
 }
 
+const fn cgroup_of(process: u64) -> u64 {
+    process / USERS as u64 % 3
+}
+
 /// What is measured of the client of a process, if it is a client.
 fn wanted(process: u64) -> Option<u32> {
     (process % 5 == 0).then_some((process % 120) as u32)
@@ -103,13 +107,20 @@ impl Model {
         }
         let same = |other: &Claim| (other.gpu, other.process) == (claim.gpu, claim.process);
         let here = |other: &&Claim| other.gpu == claim.gpu && !same(other);
-        let own = |other: &&Claim| here(other) && other.user == claim.user;
-        let name = "claims";
-        if self.there().filter(own).count() == 64 {
-            return Err(Error::Full { name, max: 64 });
-        }
-        if self.there().filter(here).count() == 256 {
-            return Err(Error::Full { name, max: 256 });
+        let of_user = |other: &&Claim| here(other) && other.user == claim.user;
+        let of_cgroup = |other: &&Claim| of_user(other) && other.cgroup == claim.cgroup;
+        let user = self.there().filter(of_user).count();
+        let cgroup = self.there().filter(of_cgroup).count();
+        let left = 256 - self.there().filter(here).count();
+        // One by one: what the user may still take until it has as many as it leaves.
+        let may_take = (0..128 - user)
+            .take_while(|more| user + more < left - more)
+            .count();
+        for (has, full) in [(user, may_take == 0), (cgroup, cgroup >= may_take)] {
+            if full {
+                let name = "claims";
+                return Err(Error::Full { name, max: has });
+            }
         }
         self.claims.retain(|other| !same(other));
         self.claims.push(claim);
@@ -223,6 +234,7 @@ fn take(table: &mut Table, model: &mut Model, step: &Step) -> Result<bool, TestC
                 until: model.now.saturating_add(Ns::from_ms(lasts_ms)),
                 gpu,
                 user: user_of(process),
+                cgroup: cgroup_of(process),
                 want,
             };
             let seen = behind.map(|behind| model.seen - behind);
@@ -309,7 +321,27 @@ fn crowd(table: &mut Table, processes: std::ops::Range<u64>, user: u32) -> Vec<R
 }
 
 #[test]
-fn user_fills_its_part_and_five_users_fill_a_gpu() {
+fn containers_of_one_user_leave_claims_to_each_other() {
+    let mut table = table();
+    let name = "claims";
+    assert!(crowd(&mut table, 0..64, 0).iter().all(Result::is_ok));
+    let mut claim = |process, cgroup| {
+        let claim = Claim {
+            process,
+            until: Ns::from_ms(1_000),
+            cgroup,
+            ..Claim::default()
+        };
+        table.make(claim, None, Ns::ZERO, |_| true)
+    };
+    assert_eq!(claim(100, 0), Err(Error::Full { name, max: 64 }));
+    let made: Vec<_> = (200..264).map(|process| claim(process, 7)).collect();
+    assert_eq!(made.iter().filter(|made| made.is_ok()).count(), 32);
+    assert!(claim(300, 8).is_ok());
+}
+
+#[test]
+fn user_fills_its_part_and_leaves_as_much_to_others() {
     let mut table = table();
     let name = "claims";
     let made = crowd(&mut table, 0..65, 1);
@@ -317,17 +349,17 @@ fn user_fills_its_part_and_five_users_fill_a_gpu() {
     assert_eq!(made[64], Err(Error::Full { name, max: 64 }));
     // In place of one that it has.
     assert!(crowd(&mut table, 0..1, 1)[0].is_ok());
-    for user in 2..5 {
+    // Each later one takes a part of what is left, and leaves as much.
+    for (user, part) in [(2, 48), (3, 36), (4, 27), (5, 21)] {
         let first = u64::from(user) * 100;
         let made = crowd(&mut table, first..first + 64, user);
-        assert!(made.iter().all(Result::is_ok));
+        assert_eq!(made.iter().filter(|made| made.is_ok()).count(), part);
+        assert_eq!(made[part], Err(Error::Full { name, max: part }));
     }
-    let full = crowd(&mut table, 500..501, 5);
-    assert_eq!(full, [Err(Error::Full { name, max: 256 })]);
-    // The first user's, now of another one that has reached its bound.
+    // The first user's, now of another one that has its part.
     assert_eq!(
         crowd(&mut table, 0..1, 2),
-        [Err(Error::Full { name, max: 64 })]
+        [Err(Error::Full { name, max: 48 })]
     );
     // Another GPU has room, also for the first user.
     let on = |gpu, user| Claim {
@@ -335,6 +367,7 @@ fn user_fills_its_part_and_five_users_fill_a_gpu() {
         process: 7_000,
         until: Ns::from_ms(1),
         user,
+        cgroup: 0,
         want: 1,
     };
     assert!(table.make(on(1, 1), None, Ns::ZERO, |_| true).is_ok());
@@ -342,7 +375,7 @@ fn user_fills_its_part_and_five_users_fill_a_gpu() {
         table.make(on(0, 1), None, Ns::ZERO, |_| true),
         Err(Error::Full { name, max: 64 })
     );
-    // Room comes back with a process that has ended.
-    let made = table.make(on(0, 1), None, Ns::ZERO, |process| process != 63);
+    // Room comes back with processes that have ended.
+    let made = table.make(on(0, 1), None, Ns::ZERO, |process| process < 63);
     assert!(made.is_ok());
 }

@@ -28,6 +28,7 @@ use super::wakes::Wakes;
 use super::{Mode, Record, Setting};
 use crate::candidate::Prio;
 use crate::ids::Chid;
+use crate::quota::Tenant;
 use crate::storage::Storage;
 use crate::units::Ns;
 use core::ops::DerefMut;
@@ -269,13 +270,21 @@ impl<S: Storage<Of<Record>: 'static>> Decider<S> {
         withdrawn
     }
 
-    /// A new client of a user that follows a spec: its wait queue.
-    pub fn join(&mut self, now: Ns, user: u32, spec: Option<usize>) -> Option<usize> {
+    /// A new client of a tenant that follows a spec: its wait queue.
+    pub fn join(
+        &mut self,
+        now: Ns,
+        tenant: impl Into<Tenant>,
+        spec: Option<usize>,
+    ) -> Option<usize> {
+        let tenant = tenant.into();
         let submissions = self.submissions.as_mut()?;
         // Nobody escapes by a new process. What is promised to a spec holds, whatever others owe.
-        let users = spec.is_none().then(|| self.wait_queues.of_user(user));
+        let users = spec
+            .is_none()
+            .then(|| self.wait_queues.of_user(tenant.user));
         let owed = submissions.owed(now, users.into_iter().flatten());
-        let at = self.wait_queues.join(user, spec);
+        let at = self.wait_queues.join(tenant, spec);
         if submissions.client(at).is_none() {
             submissions.join_at(at, Setting::default(), owed);
         }

@@ -79,9 +79,10 @@ pub struct GpuState<S: Storage> {
 
 impl<S: Storage> GpuState<S> {
     /// A GPU whose shares have no members yet, divided as the engine is set to.
-    pub const fn new(engine: Engine, mut shares: Shares<S>, settings: Settings<S>) -> Self {
+    pub const fn new(engine: Engine, mut shares: Shares<S>, mut settings: Settings<S>) -> Self {
         let config = engine.config();
         shares.begin_grouping(config.group_by, config.cgroup_depth);
+        settings.divide_at(config.cgroup_depth);
         Self {
             engine,
             shares,
@@ -155,6 +156,7 @@ impl<S: Storage> GpuState<S> {
         let t_sys = self.engine.start_vtime();
         let (by, depth) = (config.group_by, config.cgroup_depth);
         self.shares.set_grouping(by, depth, &self.settings, t_sys);
+        self.settings.divide_at(depth);
         let releases = config.policy != before.policy || !config.enforce;
         if releases {
             self.shares.release(now);

@@ -9,12 +9,15 @@
 use super::setting::{Change, Identity, Limit, Setting, Subject};
 use super::settings::{Entry, Resolved, Settings, MAX_SETTINGS};
 use crate::error::Error;
+use crate::quota::{Held, Quota, Tenant};
 use crate::storage::Storage;
 
 /// Settings that users made: the rest of the table is an administrator's.
 pub const MAX_LOWERED: usize = MAX_SETTINGS / 2;
-/// Settings that one user made.
-pub const MAX_LOWERED_OF_USER: usize = 32;
+/// Settings that one user made, in all its cgroups: half of them in its first.
+pub const MAX_LOWERED_OF_USER: usize = 64;
+/// How they are divided.
+const LOWERED: Quota = Quota::new(MAX_LOWERED, MAX_LOWERED_OF_USER);
 
 impl<S: Storage> Settings<S> {
     /// Lowers what holds for a process, or takes back what was lowered, for its user.
@@ -22,8 +25,8 @@ impl<S: Storage> Settings<S> {
     /// # Errors
     ///
     /// [`Error::OutOfRange`], [`Error::NothingToSet`]; [`Error::NotLower`] for more than what
-    /// an administrator lets it have, [`Error::DeniedToProcess`], [`Error::Full`] for more than [`MAX_LOWERED_OF_USER`] or
-    /// [`MAX_LOWERED`] such processes. Then nothing has changed.
+    /// an administrator lets it have, [`Error::DeniedToProcess`]; [`Error::Full`] if its tenant may lower no further process. Then
+    /// nothing has changed.
     pub fn lower(&mut self, identity: &Identity, change: &Change) -> Result<(), Error> {
         let subject = Subject::Process(identity.process);
         if let Some(target) = change.target {
@@ -40,7 +43,7 @@ impl<S: Storage> Settings<S> {
         let lowered = change.apply(&old.lowered)?;
         check_lower(change, &self.inherited(identity))?;
         if old.subject != subject || old.lowered.is_empty() {
-            self.check_lowered_room(identity.user)?;
+            self.check_lowered_room(identity.tenant(self.depth))?;
         }
         // The budget stays: a debt under an administrator's limit is not shaken off.
         self.put(Entry {
@@ -72,17 +75,13 @@ impl<S: Storage> Settings<S> {
         self.collect(identity, |entry| entry.setting.limit)
     }
 
-    /// Refuses to lower one more process for a user that has lowered too many.
-    fn check_lowered_room(&self, user: u32) -> Result<(), Error> {
-        let lowered = || self.all().iter().filter(|entry| entry.is_of_user());
-        let own = lowered().filter(|entry| entry.user() == Some(user)).count();
-        for (count, max) in [(own, MAX_LOWERED_OF_USER), (lowered().count(), MAX_LOWERED)] {
-            if count >= max {
-                let name = "settings";
-                return Err(Error::Full { name, max });
-            }
-        }
-        Ok(())
+    /// Refuses to lower one more process for a tenant that has lowered as many as it may.
+    fn check_lowered_room(&self, tenant: Tenant) -> Result<(), Error> {
+        let lowered = self.all().iter().filter(|entry| entry.is_of_user());
+        let of = lowered.map(|entry| entry.tenant(self.depth));
+        let name = "settings";
+        let checked = LOWERED.check(&Held::count(tenant, of));
+        checked.map_err(|max| Error::Full { name, max })
     }
 }
 
@@ -210,7 +209,7 @@ mod tests {
         }
         let full = Error::Full {
             name: "settings",
-            max: MAX_LOWERED_OF_USER,
+            max: MAX_LOWERED_OF_USER / 2,
         };
         assert_eq!(settings.lower(&process(33), &Change::weight(1)), Err(full));
         assert_eq!(settings.lower(&process(1), &Change::limit(5)), Ok(()));

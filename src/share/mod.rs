@@ -24,7 +24,7 @@
 //! | `coarse`, `reserving` | reserves while submissions are not decided on |
 //! | `member` | processes, groups and what they got |
 //! | `shares` | the tables of both: joining, leaving, forming groups anew |
-//! | `rows` | how many rows of these tables one user may have, and where its further processes go |
+//! | `rows` | which row of these tables a process gets |
 //! | `groups` | how groups come and go |
 //! | `remembered` | what groups attained whose processes have ended |
 //! | `activity`, `awake` | which processes take part in decisions |
@@ -68,7 +68,7 @@ pub use coarse::{shortest_period, CoarseReserve, CoarseTerms};
 pub use direct::Direct;
 pub use lowering::{MAX_LOWERED, MAX_LOWERED_OF_USER};
 pub use member::{Account, Group, Member, ThrottledBy, Used};
-pub use rows::{row_for, rows_of_user, RowFor, MAX_CLIENTS, MAX_CLIENTS_OF_USER};
+pub use rows::{row_for, RowFor, MAX_CLIENTS, MAX_CLIENTS_OF_USER, ROWS};
 pub use setting::{Change, Class, GroupBy, Identity, Limit, Setting, Subject, Target, MAX_LEVELS};
 pub use settings::{Entry, Resolved, Settings, MAX_SETTINGS, NO_USER};
 pub use shares::Shares;

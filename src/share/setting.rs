@@ -5,6 +5,7 @@
 use super::budget::{Rate, BURST};
 use crate::error::{in_range, Error};
 use crate::names::named;
+use crate::quota::Tenant;
 use crate::units::{Ns, Weight};
 
 /// Levels of the hierarchy of cgroups at which something can be set, from the root on. A path of
@@ -52,6 +53,18 @@ impl Identity {
     pub fn cgroup_at(&self, level: usize) -> u64 {
         let above = self.above.get(level).copied();
         above.filter(|id| *id != 0).unwrap_or(self.cgroup)
+    }
+
+    /// Who holds what it takes of bounded tables: its user, and its cgroup at the tenants' level.
+    /// `depth` is the knob `cgroup_depth`, the level at which `group_by=cgroup` has its groups. Where
+    /// that depends on weights (0), the tenants' level is 1. A process that is less deep belongs to
+    /// its own cgroup.
+    pub fn tenant(&self, depth: u32) -> Tenant {
+        let level = usize::try_from(depth.max(1)).unwrap_or(usize::MAX);
+        Tenant {
+            user: self.user,
+            cgroup: self.cgroup_at(level),
+        }
     }
 
     /// Whether it is in this cgroup or one below.
@@ -279,6 +292,21 @@ impl Change {
 #[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_share_setting))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tenant_is_the_cgroup_at_the_level_of_the_groups() {
+        let mut process = Identity {
+            cgroup: 40,
+            user: 5,
+            ..Identity::default()
+        };
+        for (above, id) in process.above.iter_mut().zip([10, 20, 30]) {
+            *above = id;
+        }
+        let at = |depth| process.tenant(depth).cgroup;
+        assert_eq!([0, 1, 2, 3, 9].map(at), [20, 20, 30, 40, 40]);
+        assert_eq!(process.tenant(u32::MAX).user, 5);
+    }
 
     #[test]
     fn cgroups_of_a_process_are_the_nearest_first() {

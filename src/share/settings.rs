@@ -17,6 +17,7 @@ use super::budget::{Budget, Spent};
 use super::coarse::CoarseReserve;
 use super::setting::{Change, Class, Identity, Limit, Setting, Subject, Target, MAX_LEVELS};
 use crate::error::Error;
+use crate::quota::Tenant;
 use crate::storage::{Bounded, Storage};
 use crate::units::{Ns, Weight};
 
@@ -58,6 +59,12 @@ impl Entry {
     pub fn user(&self) -> Option<u32> {
         let within = self.within.filter(|_| self.subject.is_process());
         within.map(|identity| identity.user)
+    }
+
+    /// The tenant of that process, with cgroups at this level.
+    pub(super) fn tenant(&self, depth: u32) -> Tenant {
+        let within = self.within.map(|identity| identity.tenant(depth));
+        within.unwrap_or(Tenant::from(NO_USER))
     }
 
     /// The weight that is set for it.
@@ -152,6 +159,8 @@ pub struct Settings<S: Storage> {
     pub(super) reserves: Option<Bounded<S::Of<CoarseReserve>>>,
     /// Raised by every change.
     generation: u64,
+    /// The knob `cgroup_depth`: what users set is divided between cgroups at this level.
+    pub(super) depth: u32,
 }
 
 impl<S: Storage> Settings<S> {
@@ -161,7 +170,13 @@ impl<S: Storage> Settings<S> {
             table: Bounded::new(store),
             reserves: None,
             generation: 1,
+            depth: 0,
         }
+    }
+
+    /// Divides what users set between cgroups at this level from now on.
+    pub(crate) const fn divide_at(&mut self, depth: u32) {
+        self.depth = depth;
     }
 
     /// Everything that is set.

@@ -368,6 +368,11 @@ impl<S: Storage> Shares<S> {
         }
     }
 
+    /// Level of the groups by cgroup; 0 where that depends on weights.
+    pub const fn depth(&self) -> u32 {
+        self.depth
+    }
+
     /// What the GPU is divided between, before there are members.
     pub(crate) const fn begin_grouping(&mut self, group_by: GroupBy, depth: u32) {
         (self.group_by, self.depth) = (group_by, depth);

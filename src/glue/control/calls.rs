@@ -15,13 +15,15 @@ use crate::error;
 use crate::glue::driver::hook;
 use crate::glue::driver::tracker::Tracker;
 use crate::glue::gpu::Gpu;
-use crate::glue::kernel::process::shown_uid;
+use crate::glue::kernel::process::{shown_uid, Process};
+use crate::quota::Tenant;
 use crate::request::Named;
 use crate::share::{Entry, Kind, Limit, Row, Target, MAX_ROWS, MAX_SETTINGS};
 use crate::uapi::{self, Refusal};
 use crate::units::Weight;
 use kernel::alloc::flags::GFP_KERNEL_ACCOUNT;
 use kernel::prelude::*;
+use kernel::sync::atomic::Relaxed;
 use kernel::sync::Arc;
 
 pub(super) fn tracker() -> Result<Arc<Tracker>> {
@@ -306,5 +308,16 @@ pub(super) fn subscribe(
     if what.gpu != uapi::ALL_GPUS {
         gpu(&*tracker()?, what.gpu)?;
     }
-    listener.subscribe(what, Reader::calling())
+    let reader = Reader::calling();
+    // The tenants' level may differ between GPUs: here, the one that tells more cgroups apart.
+    let depths = hook::tracker().map(|tracker| {
+        let gpus = tracker.gpus().map(|gpu| gpu.cgroup_depth.load(Relaxed));
+        gpus.max().unwrap_or(0)
+    });
+    let identity = Process::of_caller()?.identity().ok_or(ESRCH)?;
+    let tenant = Tenant {
+        user: reader.user,
+        ..identity.tenant(depths.unwrap_or(0))
+    };
+    listener.subscribe(what, reader, tenant)
 }

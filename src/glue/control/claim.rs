@@ -9,6 +9,7 @@ use crate::glue::kernel::process::Process;
 use crate::request::ClaimRequest;
 use crate::uapi;
 use kernel::prelude::*;
+use kernel::sync::atomic::Relaxed;
 
 /// Claims a GPU for the calling process, or takes its claims back. For every user: the claim is
 /// that of the user which a client of the process belongs to.
@@ -24,10 +25,12 @@ pub(super) fn claim(claim: &mut uapi::Claim) -> Result<(), Refused> {
             lasts,
             seen,
         } => {
+            let gpu = gpu(&tracker, index)?;
             let wanted = Wanted {
-                gpu: gpu(&tracker, index)?.device.number(),
+                gpu: gpu.device.number(),
                 want,
                 lasts,
+                depth: gpu.cgroup_depth.load(Relaxed),
             };
             tracker.claims.make(&identity, &wanted, seen)?
         }

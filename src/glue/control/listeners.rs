@@ -15,6 +15,7 @@ use super::refused::Refused;
 use crate::error;
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::process::Process;
+use crate::quota::{Held, Quota, Tenant};
 use crate::uapi::{
     self, one_of_each_user, Event, EventQueue, Subscribe, VisibleHolders, QUEUE_ROOM,
 };
@@ -32,11 +33,13 @@ use kernel::time::delay::fsleep;
 use kernel::time::Delta;
 use kernel::types::Opaque;
 
-/// Most files that may listen. Privileged readers have as many again, so that no user can keep
-/// them out.
+/// Most files that may listen. Those who may read everything have as many again, so that no user can
+/// keep them out.
 const MAX_LISTENERS: usize = 64;
-/// Files of one user that may listen, if it may not read everything.
-const MAX_OF_USER: usize = 8;
+/// Files of one user that may listen, in all its cgroups: half of them in its first.
+const MAX_OF_USER: usize = 16;
+/// How the files of those who may not read everything are divided.
+const LISTENING: Quota = Quota::new(MAX_LISTENERS, MAX_OF_USER);
 /// Least time between two snapshots through one file by an unprivileged user: each locks the books,
 /// which all callers need.
 const SNAPSHOT_PAUSE: Ns = Ns::from_ms(1);
@@ -91,6 +94,7 @@ kernel::sync::global_lock! {
 struct Subscriber {
     listener: Arc<Listener>,
     reader: Reader,
+    tenant: Tenant,
 }
 
 /// Length of `LISTENERS`: without listeners an event costs one load.
@@ -160,7 +164,7 @@ impl Listener {
     }
 
     /// Replaces its subscription; queued events are dropped. `reader` decides which events it may
-    /// see.
+    /// see, and it is one of the files of `tenant`.
     ///
     /// # Errors
     ///
@@ -170,6 +174,7 @@ impl Listener {
         self: &Arc<Self>,
         what: &Subscribe,
         reader: Reader,
+        tenant: Tenant,
     ) -> Result<(), Refused> {
         let mut store = KVVec::new();
         store
@@ -183,28 +188,26 @@ impl Listener {
         };
         let mut listeners = LISTENERS.lock();
         let is_own = |subscriber: &Subscriber| Arc::ptr_eq(&subscriber.listener, self);
-        let others = || listeners.iter().filter(|subscriber| !is_own(subscriber));
-        let same = |subscriber: &&Subscriber| {
-            !subscriber.reader.all && subscriber.reader.user == reader.user
-        };
+        let others = listeners.iter().filter(|subscriber| !is_own(subscriber));
+        let others = others.filter(|subscriber| subscriber.reader.all == reader.all);
+        let held = Held::count(tenant, others.map(|subscriber| subscriber.tenant));
         let name = "subscribers";
-        let max = MAX_LISTENERS.saturating_mul(if reader.all { 2 } else { 1 });
-        if others().count() >= max {
-            return Err(error::Error::Full { name, max }.into());
-        }
-        let max = MAX_OF_USER;
-        if !reader.all && others().filter(same).count() >= max {
-            return Err(error::Error::Full { name, max }.into());
+        let full = |max| error::Error::Full { name, max };
+        if !reader.all {
+            LISTENING.check(&held).map_err(full)?;
+        } else if held.all >= MAX_LISTENERS {
+            return Err(full(MAX_LISTENERS).into());
         }
         // The file may have been passed to another user.
         match listeners.iter_mut().find(|subscriber| is_own(subscriber)) {
-            Some(subscriber) => subscriber.reader = reader,
+            Some(subscriber) => (subscriber.reader, subscriber.tenant) = (reader, tenant),
             None => listeners
                 .push_within_capacity(Subscriber {
                     listener: self.clone(),
                     reader,
+                    tenant,
                 })
-                .map_err(|_| error::Error::Full { name, max })?,
+                .map_err(|_| full(MAX_LISTENERS))?,
         }
         COUNT.store(listeners.len(), Relaxed);
         let old = {

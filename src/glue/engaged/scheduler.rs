@@ -33,6 +33,7 @@ use crate::glue::kernel::thread::Waker;
 use crate::glue::trace;
 use crate::knobs::Config;
 use crate::policies::dispatch::DispatcherKind;
+use crate::quota::Tenant;
 use crate::regs::{self, Chip, Ring};
 use crate::track::pages::SLOTS;
 use crate::units::Ns;
@@ -149,17 +150,17 @@ impl Engaged {
         *self.slots.lock() = None;
     }
 
-    /// Gives a new client of a user that follows a spec its wait queue, if submissions are decided
+    /// Gives a new client of a tenant that follows a spec its wait queue, if submissions are decided
     /// on.
-    pub(crate) fn join(&self, user: u32, spec: Option<usize>) -> Option<usize> {
-        let at = self.state.lock().decider.join(ffi::now(), user, spec);
+    pub(crate) fn join(&self, tenant: Tenant, spec: Option<usize>) -> Option<usize> {
+        let at = self.state.lock().decider.join(ffi::now(), tenant, spec);
         self.wake();
         at
     }
 
-    /// A client of a user at a wait queue follows a spec from now on, perhaps another one. Returns
+    /// A client of a tenant at a wait queue follows a spec from now on, perhaps another one. Returns
     /// its wait queue.
-    pub(super) fn follow(&self, at: usize, user: u32, spec: Option<usize>) -> Option<usize> {
+    pub(super) fn follow(&self, at: usize, tenant: Tenant, spec: Option<usize>) -> Option<usize> {
         let follows = {
             let mut state = self.state.lock();
             let follows = state.decider.follow(ffi::now(), at, spec)?;
@@ -173,7 +174,7 @@ impl Engaged {
             return Some(at);
         }
         self.leave(at);
-        self.join(user, spec)
+        self.join(tenant, spec)
     }
 
     /// Decides by these specs from now on. Clients that follow others have to be told.

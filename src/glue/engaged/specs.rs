@@ -36,7 +36,8 @@ impl Books {
         };
         let identity = member.identity();
         let spec = self.specs.resolve(identity);
-        client.wait_queue = self.engaged.follow(before, identity.user, spec);
+        let tenant = identity.tenant(self.state.shares.depth());
+        client.wait_queue = self.engaged.follow(before, tenant, spec);
     }
 
     /// Lets stores to pages of protected clients pass, and has those to all others decided on by

@@ -277,6 +277,7 @@ impl Books {
             .join(id, identity)
             .map_err(|_| NoClient::Refused(ENOMEM))?;
         self.next_id = self.next_id.saturating_add(1);
+        let tenant = identity.tenant(self.state.shares.depth());
         let mut client = ClientKernel {
             pid: process.clone(),
             tgid: process.initial_number(),
@@ -289,7 +290,7 @@ impl Books {
             channels_before: 0,
             wait_queue: self
                 .engaged
-                .join(identity.user, self.specs.resolve(&identity)),
+                .join(tenant, self.specs.resolve(&identity)),
             since: ffi::now(),
         };
         let totals = self.state.shares.totals();
@@ -320,7 +321,13 @@ impl Books {
             client.is_none_or(|client| self.pages.has_owner(client.id()))
         };
         let clients = members.iter().map(Member::identity);
-        row_for(identity, clients, self.clients.len(), owns_page)
+        row_for(
+            identity,
+            self.state.shares.depth(),
+            clients,
+            self.clients.len(),
+            owns_page,
+        )
     }
 
     /// Number and times of a process's client, if it is one.

@@ -26,6 +26,8 @@ pub(crate) struct Wanted {
     pub(crate) want: u32,
     /// For how long.
     pub(crate) lasts: Ns,
+    /// The level at which cgroups of a user are told apart, see [`Identity::tenant`].
+    pub(crate) depth: u32,
 }
 
 /// The claims on all GPUs.
@@ -94,6 +96,7 @@ impl ClaimTable {
             until: now.saturating_add(wanted.lasts),
             gpu: wanted.gpu,
             user: identity.user,
+            cgroup: identity.tenant(wanted.depth).cgroup,
             want: wanted.want,
         };
         self.with(|claims| claims.make(claim, seen, now, is_alive))

@@ -13,6 +13,7 @@ use crate::request::KnobChange;
 use crate::share::{Change, Entry, Identity, Subject};
 use crate::uapi::Refusal;
 use kernel::prelude::*;
+use kernel::sync::atomic::Relaxed;
 
 impl Gpu {
     /// Memory for what knobs ask for.
@@ -57,6 +58,7 @@ impl Gpu {
             books.set_reserves();
         }
         self.engaged.set_linger(&new);
+        self.cgroup_depth.store(new.cgroup_depth, Relaxed);
         drop(locked);
         if old.caution().is_none() {
             self.caution(&new);

@@ -93,6 +93,8 @@ pub(crate) struct Gpu {
     pub(super) stop_polling: Atomic<u32>,
     /// 1: RM objects were freed, possibly channels.
     pub(crate) freed: Atomic<u32>,
+    /// The knob: the tenants' level of tables that are not in the books.
+    pub(crate) cgroup_depth: Atomic<u32>,
     /// Clients that are throttled.
     pub(crate) throttled: Atomic<u32>,
     /// Faults that waited past their bound and let the client pass.

@@ -104,6 +104,7 @@ impl Gpu {
         let books = Books::new(number, engine, chip, engaged.clone())?;
         let took = Took::new()?;
         let phase = PollingPhase::new(device.clone())?;
+        let depth = books.state.shares.depth();
         Arc::pin_init(
             pin_init!(Self {
                 device,
@@ -116,6 +117,7 @@ impl Gpu {
                 phase <- new_mutex!(phase),
                 stop_polling: Atomic::new(0),
                 freed: Atomic::new(0),
+                cgroup_depth: Atomic::new(depth),
                 throttled: Atomic::new(0),
                 overruns: Atomic::new(0),
                 shared,

@@ -309,10 +309,11 @@ impl Books {
         }
         gpu.engaged.set_specs(&self.specs);
         self.set_reserves();
+        let depth = self.state.shares.depth();
         let members = self.state.shares.members().iter();
         for (member, client) in members.zip(self.clients.iter_mut()) {
             let spec = self.specs.resolve(member.identity());
-            client.wait_queue = gpu.engaged.join(member.identity().user, spec);
+            client.wait_queue = gpu.engaged.join(member.identity().tenant(depth), spec);
         }
         self.assign_wait_queues();
         self.list_gates();

@@ -199,6 +199,7 @@ impl FakeKernel {
                     until: now.saturating_add(lasts),
                     gpu,
                     user,
+                    cgroup: 0,
                     want,
                 };
                 let made = claims.make(claim, seen, now, |key| self.is_alive(key));
