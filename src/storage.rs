@@ -56,6 +56,16 @@ impl<T: Default, S: DerefMut<Target = [T]>> Bounded<S> {
         self.store.get_mut(..self.len).unwrap_or_default()
     }
 
+    /// The whole memory: the elements, and what is kept where there are none.
+    pub fn memory(&self) -> &[T] {
+        &self.store
+    }
+
+    /// As [`Bounded::memory`], to change it.
+    pub fn memory_mut(&mut self) -> &mut [T] {
+        &mut self.store
+    }
+
     /// Adds an element at the end and returns its position; nothing if it is full.
     pub fn push(&mut self, element: T) -> Option<usize> {
         let at = self.len;

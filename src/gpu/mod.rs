@@ -32,7 +32,7 @@ use crate::account::Accounting;
 use crate::engine::{Config, Engine};
 use crate::error::Error;
 use crate::ids::ClientId;
-use crate::share::{Identity, Settings, Shares};
+use crate::share::{Change, Entry, Identity, Settings, Shares, Subject};
 use crate::storage::Storage;
 use crate::units::Ns;
 
@@ -138,6 +138,48 @@ impl<S: Storage> GpuState<S> {
     /// Removes the process at `at`; the later ones move up.
     pub fn leave(&mut self, at: usize) {
         self.shares.leave(at, self.engine.start_vtime());
+    }
+
+    /// Lowers what holds for a process for its user, see [`Settings::lower`]. `at` is its position,
+    /// if it is a client: it alone is concerned.
+    ///
+    /// # Errors
+    ///
+    /// As [`Settings::lower`].
+    pub fn lower(
+        &mut self,
+        at: Option<usize>,
+        identity: &Identity,
+        change: &Change,
+    ) -> Result<(), Error> {
+        self.settings.lower(identity, change)?;
+        self.follow_lowered(at);
+        Ok(())
+    }
+
+    /// Takes back what the user of a process lowered, see [`Settings::clear_lowered`]; `at` as in
+    /// [`GpuState::lower`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Settings::clear_lowered`].
+    pub fn clear_lowered(&mut self, at: Option<usize>, identity: &Identity) -> Result<(), Error> {
+        self.settings.clear_lowered(identity)?;
+        self.follow_lowered(at);
+        Ok(())
+    }
+
+    /// Puts back what was set for a subject, see [`Settings::restore`]; `at` is the position of the
+    /// process, if it is one.
+    pub fn restore(&mut self, at: Option<usize>, subject: Subject, before: Option<Entry>) {
+        self.settings.restore(subject, before);
+        self.follow_lowered(at);
+    }
+
+    fn follow_lowered(&mut self, at: Option<usize>) {
+        if let Some(at) = at {
+            self.shares.follow_lowered(at, &self.settings);
+        }
     }
 
     /// Changes how the GPU is divided. True if all clients run from now on, until the next

@@ -156,6 +156,7 @@ impl<S: Storage> Shares<S> {
             member.wants = false;
             member.activity = Activity::default();
             let group = member.group;
+            self.add_up_one(at);
             match self.members.all_mut().get_mut(before) {
                 Some(before) => before.activity.next = next,
                 None => self.first = next,
@@ -164,14 +165,22 @@ impl<S: Storage> Shares<S> {
         }
     }
 
-    /// Makes the list anew, after positions have changed.
-    pub(super) fn link_awake(&mut self) {
-        self.first = END;
-        for (at, member) in self.members.all_mut().iter_mut().enumerate().rev() {
-            if member.activity.awake {
-                member.activity.next = self.first;
-                self.first = at;
-            }
+    /// Takes the process at `gone`, which is awake and about to leave the table, out of the list. The
+    /// later ones move up then.
+    pub(super) fn unlink_awake(&mut self, gone: usize) {
+        let after = self.members().get(gone).map_or(END, Member::next_awake);
+        let moved = |at: usize| match if at == gone { after } else { at } {
+            END => END,
+            at if at > gone => at.saturating_sub(1),
+            at => at,
+        };
+        let here = |moved: usize| moved.saturating_add(usize::from(moved >= gone));
+        let mut at = moved(self.first);
+        self.first = at;
+        // The table has not moved yet.
+        while let Some(member) = self.members.all_mut().get_mut(here(at)) {
+            at = moved(member.activity.next);
+            member.activity.next = at;
         }
     }
 
@@ -361,6 +370,18 @@ mod tests {
             assert_eq!(settings.clear(Subject::Process(3)), Ok(()));
             decide(shares, settings, QUIET, 0, 7);
             assert_eq!(seen(shares), (1, true));
+        });
+    }
+
+    #[test]
+    fn process_of_the_idle_class_does_not_sleep() {
+        with_three(GroupBy::Process, |shares, settings| {
+            let idle = Change::class(Class::Idle);
+            assert_eq!(settings.set(Subject::Process(3), None, &idle), Ok(()));
+            // The second one falls asleep, and the third one does nothing for as long.
+            decide(shares, settings, QUIET + 5, 0, 7);
+            assert_eq!(seen(shares), (2, true));
+            assert!(shares.awake().any(|at| at == 2));
         });
     }
 

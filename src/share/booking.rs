@@ -7,7 +7,6 @@ use super::budget::Spent;
 use super::direct::Direct;
 use super::groups::virtual_time;
 use super::member::{Account, Group, Member, ThrottledBy};
-use super::setting::Limit;
 use super::settings::Settings;
 use super::shares::Shares;
 use super::totals::Kind;
@@ -217,21 +216,25 @@ impl<S: Storage> Shares<S> {
     /// Books the period and sets which processes are throttled, see [`Member::throttled_by`]. After
     /// the decision.
     pub fn book(&mut self, settings: &mut Settings<S>, period: &Period) {
-        let (members, groups) = (self.members.all_mut(), self.groups.all());
+        let (members, groups) = (self.members.all_mut(), self.groups.all_mut());
         let states = self.states.all();
         let mut fade = Fade::new(period.now, period.span);
         let mut at = self.first;
         while let Some(member) = members.get_mut(at) {
             at = member.next_awake();
             member.note_throttled(period.now);
-            let group = groups.get(member.group).filter(|_| member.counts());
+            let received = received(member, period, &self.direct);
+            let mut group = groups.get_mut(member.group);
+            if let Some(group) = &mut group {
+                group.used = group.used.saturating_add(received);
+            }
+            let group = group.filter(|_| member.counts());
             let entitled = group.map_or(Ns::ZERO, |group| {
                 let state = states.get(group.state_index);
                 state.map_or(Ns::ZERO, |state| {
                     part(group, state.weight, self.wanting, period.span)
                 })
             });
-            let received = received(member, period, &self.direct);
             let copied = copied(member, period, &self.direct_copies);
             book(member, period, &mut fade, [received, copied], entitled);
             let spent = Spent {
@@ -264,49 +267,45 @@ impl<S: Storage> Shares<S> {
             return;
         }
         self.generation = settings.generation();
-        self.add_up();
         self.regroup(settings);
-        for group in self.groups.all_mut() {
-            group.cap = 0;
+        for at in 0..self.members().len() {
+            self.resolve(at, settings);
         }
-        for member in self.members.all_mut() {
-            member.resolved = settings.resolve(&member.identity);
-            if let Some(group) = self.groups.all_mut().get_mut(member.group) {
-                let cap = member.resolved.limit.unwrap_or(Limit::NONE).get();
-                group.cap = group.cap.saturating_add(cap);
-            }
-        }
-        for group in self.groups.all_mut() {
-            if let Some(state) = self.states.all_mut().get_mut(group.state_index) {
-                state.weight = settings.weight_of(group.subject, &group.identity);
-                state.target_pct = settings.target_of(group.subject);
-            }
-            let own = settings.limit_of(group.subject, &group.identity);
-            group.cap = group.cap.min(own.unwrap_or(Limit::NONE).get());
+        for at in 0..self.groups().len() {
+            self.resolve_group(at, settings);
         }
         // A process that is under a limit now may not sleep.
         self.wake_all();
     }
 
     /// Adds what processes got since the last call to their groups, users and cgroups: before these
-    /// are read, and before a process leaves one of them.
+    /// are read. Those that sleep have nothing to be added.
     pub fn add_up(&mut self) {
-        let (members, groups) = (self.members.all_mut(), self.groups.all_mut());
-        let totals = &mut self.totals;
-        for member in members {
-            let got = member.recent();
-            if got == Account::default() {
-                continue;
-            }
-            member.added = member.account;
-            if let Some(group) = groups.get_mut(member.group) {
-                group.account.add(&got);
-            }
-            let [user, cgroup] = &mut member.rows;
-            let booked = member.fading.booked();
-            *user = totals.charge(Kind::User, &member.identity, *user, &got, booked);
-            *cgroup = totals.charge(Kind::Cgroup, &member.identity, *cgroup, &got, booked);
+        let mut at = self.first;
+        while let Some(member) = self.members().get(at) {
+            let next = member.next_awake();
+            self.add_up_one(at);
+            at = next;
         }
+    }
+
+    /// As [`Shares::add_up`], for the process at `at`: before it leaves them, or falls asleep.
+    pub(super) fn add_up_one(&mut self, at: usize) {
+        let Some(member) = self.members.all_mut().get_mut(at) else {
+            return;
+        };
+        let got = member.recent();
+        if got == Account::default() {
+            return;
+        }
+        member.added = member.account;
+        if let Some(group) = self.groups.all_mut().get_mut(member.group) {
+            group.account.add(&got);
+        }
+        let [user, cgroup] = &mut member.rows;
+        let (totals, booked) = (&mut self.totals, member.fading.booked());
+        *user = totals.charge(Kind::User, &member.identity, *user, &got, booked);
+        *cgroup = totals.charge(Kind::Cgroup, &member.identity, *cgroup, &got, booked);
     }
 }
 
@@ -315,10 +314,9 @@ impl<S: Storage> Shares<S> {
 #[inline]
 fn part(group: &Group, weight: Weight, all: u64, span: Ns) -> Ns {
     let whole = fair::entitlement(span, weight, all);
-    let whole = match Limit::new(group.cap) {
-        Ok(limit) if limit != Limit::NONE => whole.min(limit.rate().of(span)),
-        _ => whole,
-    };
+    let whole = group
+        .cap()
+        .map_or(whole, |limit| whole.min(limit.rate().of(span)));
     match group.wanting {
         1 => whole,
         processes => Ns::new(whole.get().checked_div(processes.into()).unwrap_or(0)),

@@ -10,14 +10,26 @@
 //! length at its start.
 
 use super::member::{Group, Parts};
+use super::remembered::Legacy;
 use super::setting::{GroupBy, Identity, Limit, Setting, Subject, Target};
-use super::settings::{Entry, Settings};
+use super::settings::{Entry, Resolved, Settings};
 use super::shares::Shares;
 use crate::fair::mul_div;
 use crate::ids::GroupId;
 use crate::policies::ClientState;
 use crate::storage::Storage;
 use crate::units::{Ns, VTime, Weight};
+
+/// What a new group begins with, of the other groups of its user.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Inheritance {
+    /// GPU time by which the one that is furthest ahead is ahead of the system.
+    pub(super) lead: Ns,
+    /// That one waits.
+    pub(super) waits: bool,
+    /// The greatest of what their processes attained.
+    pub(super) legacy: Option<Legacy>,
+}
 
 impl<S: Storage> Shares<S> {
     /// Position of the group that a process belongs to, made if there is none; counts
@@ -38,6 +50,7 @@ impl<S: Storage> Shares<S> {
                 let group = Group {
                     subject,
                     identity: *identity,
+                    limit: settings.limit_of(subject, identity),
                     ..Group::default()
                 };
                 let weight = settings.weight_of(subject, identity);
@@ -64,13 +77,81 @@ impl<S: Storage> Shares<S> {
         Some(at)
     }
 
-    /// One process less belongs to a group.
-    pub(super) fn count_out(&mut self, at: usize) {
+    /// A process for which this holds comes to a group.
+    pub(super) fn count_in(&mut self, at: usize, resolved: &Resolved) {
+        self.count_cap(at, 0, resolved.cap());
+    }
+
+    /// A process for which this holds, and which used so much in the group, belongs to it no more.
+    pub(super) fn count_out(&mut self, at: usize, resolved: &Resolved, used: Ns) {
+        self.count_cap(at, resolved.cap(), 0);
         if let Some(group) = self.groups.all_mut().get_mut(at) {
+            group.used = group.used.saturating_sub(used);
             group.members = group.members.saturating_sub(1);
             if group.members == 0 {
                 self.empty = self.empty.saturating_add(1);
             }
+        }
+    }
+
+    /// What holds for the process at `at` by the settings as they are now.
+    pub(super) fn resolve(&mut self, at: usize, settings: &Settings<S>) {
+        let Some(member) = self.members.all_mut().get_mut(at) else {
+            return;
+        };
+        let before = member.resolved.cap();
+        member.resolved = settings.resolve(&member.identity);
+        let (group, after) = (member.group, member.resolved.cap());
+        self.count_cap(group, before, after);
+    }
+
+    /// What processes of a group may use together: with `after` for one process in place of `before`.
+    fn count_cap(&mut self, at: usize, before: u32, after: u32) {
+        if let Some(group) = self.groups.all_mut().get_mut(at) {
+            group.caps = group.caps.saturating_sub(before).saturating_add(after);
+        }
+    }
+
+    /// What holds for the group at `at` by the settings as they are now.
+    pub(super) fn resolve_group(&mut self, at: usize, settings: &Settings<S>) {
+        let Some(group) = self.groups.all_mut().get_mut(at) else {
+            return;
+        };
+        if let Some(state) = self.states.all_mut().get_mut(group.state_index) {
+            state.weight = settings.weight_of(group.subject, &group.identity);
+            state.target_pct = settings.target_of(group.subject);
+        }
+        group.limit = settings.limit_of(group.subject, &group.identity);
+    }
+
+    /// The user of the process at `at` lowered what holds for it, or took that back.
+    pub(crate) fn follow_lowered(&mut self, at: usize, settings: &Settings<S>) {
+        let Some(group) = self.members().get(at).map(|member| member.group) else {
+            return;
+        };
+        self.resolve(at, settings);
+        self.resolve_group(group, settings);
+        // Under a limit it may not sleep.
+        self.wake(at);
+    }
+
+    /// Sets what the process at `at` takes along when it moves: a part of its group's lead, by what it
+    /// used there; equally among its processes, if they used nothing.
+    pub(super) fn split_off(&mut self, at: usize, t_sys: VTime) {
+        let Some(member) = self.members().get(at) else {
+            return;
+        };
+        let (group, used) = (member.group, member.used_in_group());
+        let lead = self.lead(group, t_sys).get();
+        let part = self
+            .groups()
+            .get(group)
+            .map_or(0, |group| match group.used {
+                Ns::ZERO => mul_div(lead, 1, group.members.max(1).into()),
+                all => mul_div(lead, used.get().min(all.get()), all.get()),
+            });
+        if let Some(member) = self.members.all_mut().get_mut(at) {
+            member.lead = Ns::new(part);
         }
     }
 
@@ -118,17 +199,26 @@ impl<S: Storage> Shares<S> {
         })
     }
 
-    /// GPU time by which the group of a process's user that is furthest ahead is ahead of the
-    /// system, where processes are groups, and whether that group waits.
-    pub(super) fn lead_of_user(&self, identity: &Identity, t_sys: VTime) -> (Ns, bool) {
+    /// What a new group of a user begins with, where processes are groups.
+    pub(super) fn inheritance(&self, user: u32, t_sys: VTime) -> Inheritance {
+        let mut all = Inheritance::default();
         if self.group_by != GroupBy::Process {
-            return (Ns::ZERO, false);
+            return all;
         }
         let groups = self.groups().iter().enumerate();
-        let own = groups.filter(|(_, group)| group.identity.user == identity.user);
-        let leads = own.map(|(at, _)| (self.lead(at, t_sys), self.waits(at, t_sys)));
-        let ahead = leads.filter(|(lead, _)| !lead.is_zero());
-        ahead.max().unwrap_or_default()
+        // One pass over all: a process joins with the books locked.
+        for (at, _) in groups.filter(|(_, group)| group.identity.user == user) {
+            let lead = self.lead(at, t_sys);
+            if !lead.is_zero() {
+                let own = (lead, self.waits(at, t_sys));
+                (all.lead, all.waits) = own.max((all.lead, all.waits));
+            }
+            all.legacy = match (all.legacy, self.legacy(at)) {
+                (Some(one), Some(other)) => Some((one.0, one.1.or_greater(other.1))),
+                (one, other) => one.or(other),
+            };
+        }
+        all
     }
 
     /// Whether a process that joins a group waits until the next decision: the group is throttled,

@@ -60,11 +60,14 @@ impl<S: Storage> Settings<S> {
     ///
     /// [`Error::NotSet`] if it lowered nothing.
     pub fn clear_lowered(&mut self, identity: &Identity) -> Result<(), Error> {
-        let old = self.entry(Subject::Process(identity.process)).copied();
-        let entry = old.filter(|old| !old.lowered.is_empty());
+        let found = self.find(Subject::Process(identity.process));
+        let at = found.map_err(|_| Error::NotSet)?;
+        let entry = self.all().get(at).copied();
+        let entry = entry.filter(|old| !old.lowered.is_empty());
         let mut entry = entry.ok_or(Error::NotSet)?;
         if entry.setting.is_empty() {
-            return self.clear(entry.subject);
+            self.remove(at);
+            return Ok(());
         }
         entry.lowered = Setting::default();
         self.put(entry)

@@ -3,7 +3,7 @@
 //! [pure] Processes, the groups between which the GPU is divided, and what each got.
 
 use super::activity::Activity;
-use super::setting::{Identity, Subject};
+use super::setting::{Identity, Limit, Subject};
 use super::settings::Resolved;
 use crate::account::doubt::Doubt;
 use crate::account::fading::{Fading, Means};
@@ -135,7 +135,8 @@ pub struct Member {
     /// The phase that `used` is of.
     pub(super) phase: u32,
     pub(super) account: Account,
-    /// The part of `account` that its group, its user and its cgroup have as well.
+    /// The part of `account` that its group, its user and its cgroup have as well: all of it, while it
+    /// sleeps.
     pub(super) added: Account,
     /// The last period that it took part in, and means of those before.
     pub(super) fading: Fading,
@@ -173,7 +174,7 @@ pub struct Member {
     pub(super) comes_first: bool,
     /// The same, and others are held back for it.
     pub(super) holds: bool,
-    /// Its part of its group's lead, while groups are formed anew.
+    /// Its part of its group's lead, while it moves to another one.
     pub(super) lead: Ns,
     /// Rows of its user and its cgroup in the table of totals, as of last time.
     pub(super) rows: [u16; 2],
@@ -353,8 +354,11 @@ pub struct Group {
     /// Position of its state.
     pub(super) state_index: usize,
     pub(super) account: Account,
-    /// Highest percentage of a GPU that its processes may use.
-    pub(super) cap: u32,
+    /// Percentages of a GPU that its processes may use, together, and that it may use as a whole.
+    pub(super) caps: u32,
+    pub(super) limit: Option<Limit>,
+    /// GPU time that the processes it has now received since they came to it.
+    pub(super) used: Ns,
     /// Being divided among its processes, while groups are formed anew.
     pub(super) parts: Parts,
     /// Its processes that wanted the GPU in a phase, and which phase that was.
@@ -395,6 +399,12 @@ impl Group {
     /// The process, user or cgroup that is this group.
     pub const fn subject(&self) -> Subject {
         self.subject
+    }
+
+    /// Highest percentage of a GPU that its processes may use.
+    pub(super) fn cap(&self) -> Option<Limit> {
+        let cap = self.caps.min(self.limit.unwrap_or(Limit::NONE).get());
+        Limit::new(cap).ok().filter(|limit| *limit != Limit::NONE)
     }
 
     /// Processes in it. Without any, it is kept until what it used is paid for, or as long as

@@ -58,6 +58,8 @@ mod settings_tests;
 #[cfg(any(test, loga_kunit))]
 mod share_tests;
 mod shares;
+#[cfg(test)]
+mod sums_tests;
 mod throttling;
 mod totals;
 

@@ -22,23 +22,12 @@ pub(super) type Legacy = (KeptOfClient, Attained);
 
 impl<S: Storage> Shares<S> {
     /// What the policy keeps of a group, if it has attained anything.
-    fn legacy(&self, at: usize) -> Option<Legacy> {
+    pub(super) fn legacy(&self, at: usize) -> Option<Legacy> {
         let group = self.groups().get(at)?;
         let state = self.states().get(group.state_index)?;
         let attained = state.kept.attained();
         let over = |attained: Attained| attained.over(state.weight, Weight::DEFAULT);
         (!attained.is_zero()).then(|| (state.kept, over(attained)))
-    }
-
-    /// The greatest of what the processes of a user attained, where processes are groups.
-    pub(super) fn legacy_of_user(&self, user: u32) -> Option<Legacy> {
-        if self.group_by != GroupBy::Process {
-            return None;
-        }
-        let groups = self.groups().iter().enumerate();
-        let own = groups.filter(|(_, group)| group.identity.user == user);
-        own.filter_map(|(at, _)| self.legacy(at))
-            .reduce(|one, other| (one.0, one.1.or_greater(other.1)))
     }
 
     /// What a process takes along to a new group: of what its group attained, not more than it used

@@ -20,6 +20,7 @@ use crate::error::Error;
 use crate::quota::Tenant;
 use crate::storage::{Bounded, Storage};
 use crate::units::{Ns, Weight};
+use core::cell::Cell;
 
 /// Settings of one GPU. A table of them takes less than 200 KiB.
 pub const MAX_SETTINGS: usize = 512;
@@ -37,6 +38,11 @@ pub struct Entry {
     pub(super) within: Option<Identity>,
     pub(super) budget: Budget,
     pub(super) spent: Spent,
+    /// Its number, by which [`Resolved`] knows it.
+    pub(super) number: u16,
+    /// Of the place in memory where this entry is: one more than the position of the entry that has
+    /// the number of that place; 0 if none has.
+    pub(super) place: u16,
 }
 
 impl Entry {
@@ -119,7 +125,7 @@ pub struct Resolved {
     pub limit: Option<Limit>,
     /// Position of its coarse reserve.
     pub(super) reserve: Option<u8>,
-    /// Positions of its limits in the table; the first `count` of them.
+    /// Numbers of the entries of its limits; the first `count` of them.
     limits: [u16; MAX_LIMITS],
     count: u8,
 }
@@ -130,17 +136,21 @@ impl Resolved {
         self.limit.is_some() || self.reserve.is_some()
     }
 
-    /// Positions of its limits.
-    fn limits(&self) -> impl Iterator<Item = usize> + '_ {
-        let limits = self.limits.iter().take(self.count.into());
-        limits.map(|at| usize::from(*at))
+    /// The percentage of a GPU that it may use.
+    pub(super) fn cap(&self) -> u32 {
+        self.limit.unwrap_or(Limit::NONE).get()
     }
 
-    fn push_limit(&mut self, at: usize, limit: Limit) {
-        let slot = self.limits.get_mut(usize::from(self.count));
-        // Neither fails: the table and the number of limits are bounded.
-        if let (Some(slot), Ok(at)) = (slot, u16::try_from(at)) {
-            *slot = at;
+    /// Numbers of the entries of its limits.
+    fn limits(&self) -> impl Iterator<Item = usize> + '_ {
+        let limits = self.limits.iter().take(self.count.into());
+        limits.map(|number| usize::from(*number))
+    }
+
+    fn push_limit(&mut self, number: u16, limit: Limit) {
+        // It does not fail: the number of limits is bounded.
+        if let Some(slot) = self.limits.get_mut(usize::from(self.count)) {
+            *slot = number;
             self.count = self.count.saturating_add(1);
         }
         self.limit = self.limit.into_iter().chain(Some(limit)).min();
@@ -152,12 +162,15 @@ impl Resolved {
 ///
 /// # Invariants
 ///
-/// In ascending order of subject, each subject once.
+/// In ascending order of subject, each subject once. Each entry has a number that no other one has,
+/// and keeps it when others come and go: that of a place in memory, which has its position in the
+/// table.
 pub struct Settings<S: Storage> {
     table: Bounded<S::Of<Entry>>,
     /// Coarse reserves, if there is room for any.
     pub(super) reserves: Option<Bounded<S::Of<CoarseReserve>>>,
-    /// Raised by every change.
+    /// Raised by every change of what administrators set, which may concern all processes. What its
+    /// user lowers concerns one process only: see `GpuState::lower`.
     generation: u64,
     /// The knob `cgroup_depth`: what users set is divided between cgroups at this level.
     pub(super) depth: u32,
@@ -184,7 +197,7 @@ impl<S: Storage> Settings<S> {
         self.table.all()
     }
 
-    /// A number that differs after every change.
+    /// A number that differs after every change of what administrators set.
     pub const fn generation(&self) -> u64 {
         self.generation
     }
@@ -244,9 +257,45 @@ impl<S: Storage> Settings<S> {
     /// [`Error::NotSet`] if nothing is.
     pub fn clear(&mut self, subject: Subject) -> Result<(), Error> {
         let at = self.find(subject).map_err(|_| Error::NotSet)?;
-        self.table.remove(at);
+        self.remove(at);
         self.changed();
         Ok(())
+    }
+
+    /// Takes out the entry at `at`.
+    pub(super) fn remove(&mut self, at: usize) {
+        let gone = self.table.remove(at);
+        self.note_places();
+        if gone.is_some_and(|gone| !gone.setting.is_empty()) {
+            self.changed();
+        }
+    }
+
+    /// Notes where the entries are, after some have moved.
+    fn note_places(&mut self) {
+        for slot in self.table.memory_mut() {
+            slot.place = 0;
+        }
+        for at in 0..self.all().len() {
+            let number = self.all().get(at).map_or(0, |entry| entry.number);
+            let slot = self.table.memory_mut().get_mut(usize::from(number));
+            if let (Some(slot), Ok(place)) = (slot, u16::try_from(at.saturating_add(1))) {
+                slot.place = place;
+            }
+        }
+    }
+
+    /// A number that no entry has.
+    fn free_number(&self) -> Option<u16> {
+        let mut slots = self.table.memory().iter();
+        let free = slots.position(|slot| slot.place == 0)?;
+        u16::try_from(free).ok()
+    }
+
+    /// Position of the entry with this number.
+    fn place(&self, number: usize) -> Option<usize> {
+        let slot = self.table.memory().get(number)?;
+        usize::from(slot.place).checked_sub(1)
     }
 
     /// Puts back what [`Settings::entry`] said of a subject before.
@@ -254,42 +303,64 @@ impl<S: Storage> Settings<S> {
         match before {
             // There was room for it.
             Some(entry) => drop(self.put(entry)),
-            None => drop(self.clear(subject)),
+            None => {
+                if let Ok(at) = self.find(subject) {
+                    self.remove(at);
+                }
+            }
         }
     }
 
     /// Adds an entry, or replaces that of the same subject.
     pub(super) fn put(&mut self, entry: Entry) -> Result<(), Error> {
-        match self.find(entry.subject) {
+        let full = Error::Full {
+            name: "settings",
+            max: self.table.room(),
+        };
+        let before = match self.find(entry.subject) {
             Ok(at) => {
-                if let Some(slot) = self.table.all_mut().get_mut(at) {
-                    *slot = entry;
-                }
+                let Some(slot) = self.table.all_mut().get_mut(at) else {
+                    return Ok(());
+                };
+                let (number, place) = (slot.number, slot.place);
+                let entry = Entry {
+                    number,
+                    place,
+                    ..entry
+                };
+                core::mem::replace(slot, entry).setting
             }
             Err(at) => {
-                if !self.table.insert(at, entry) {
-                    return Err(Error::Full {
-                        name: "settings",
-                        max: self.table.room(),
-                    });
+                let number = self.free_number().ok_or(full)?;
+                if !self.table.insert(at, Entry { number, ..entry }) {
+                    return Err(full);
                 }
+                self.note_places();
+                Setting::default()
             }
+        };
+        if before != entry.setting {
+            self.changed();
         }
-        self.changed();
         Ok(())
     }
 
     /// Forgets the settings of subjects that are gone. To be called when a process exits, or at the
     /// latest when the table is full.
     pub fn retain(&mut self, stays: impl Fn(Subject) -> bool) {
-        let mut at = self.all().len();
-        while let Some(last) = at.checked_sub(1) {
-            at = last;
-            let subject = self.all().get(at).map(Entry::subject);
-            if subject.is_some_and(|subject| !stays(subject)) {
-                self.table.remove(at);
-                self.changed();
-            }
+        let before = self.all().len();
+        // What users lowered for processes that are gone concerns nobody else.
+        let changed = Cell::new(false);
+        self.table.retain(|entry| {
+            let stays = stays(entry.subject);
+            changed.set(changed.get() || (!stays && !entry.setting.is_empty()));
+            stays
+        });
+        if self.all().len() != before {
+            self.note_places();
+        }
+        if changed.get() {
+            self.changed();
         }
     }
 
@@ -323,7 +394,7 @@ impl<S: Storage> Settings<S> {
             weight = weight.or(entry.setting.weight);
             class = class.or(entry.setting.class);
             if let Some(limit) = limit(entry) {
-                resolved.push_limit(at, limit);
+                resolved.push_limit(entry.number, limit);
             }
         }
         resolved.weight = weight.unwrap_or_default();
@@ -345,13 +416,14 @@ impl<S: Storage> Settings<S> {
 
     /// Whether a limit throttles a process for which `resolved` holds.
     pub(super) fn exhausted(&self, resolved: &Resolved) -> bool {
-        let mut entries = resolved.limits().filter_map(|at| self.all().get(at));
-        entries.any(Entry::exhausted)
+        let mut places = resolved.limits().filter_map(|number| self.place(number));
+        places.any(|at| self.all().get(at).is_some_and(Entry::exhausted))
     }
 
     /// Adds what a process used to all limits that it is under.
     pub(super) fn spend(&mut self, resolved: &Resolved, spent: &Spent) {
-        for at in resolved.limits() {
+        for number in resolved.limits() {
+            let at = self.place(number).unwrap_or(usize::MAX);
             if let Some(entry) = self.table.all_mut().get_mut(at) {
                 entry.spent.used = entry.spent.used.saturating_add(spent.used);
                 entry.spent.allowed |= spent.allowed;
@@ -450,7 +522,7 @@ impl<S: Storage> Settings<S> {
     }
 
     /// Position of a subject, or where it would be.
-    fn find(&self, subject: Subject) -> Result<usize, usize> {
+    pub(super) fn find(&self, subject: Subject) -> Result<usize, usize> {
         self.all()
             .binary_search_by_key(&subject, |entry| entry.subject)
     }

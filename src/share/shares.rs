@@ -7,7 +7,7 @@ use super::direct::Direct;
 use super::member::{Group, Member, ThrottledBy};
 use super::setting::{GroupBy, Identity};
 use super::settings::Settings;
-use super::totals::Totals;
+use super::totals::{Kind, Totals};
 use crate::account::waits::Waited;
 use crate::account::{Accounts, Charge, EngineKind, Slot};
 use crate::error::Error;
@@ -24,6 +24,11 @@ use crate::units::{Ns, VTime};
 /// [`Group::state_index`]; states of groups of which a process is awake come first. Every member
 /// belongs to the group of its [`Settings::group_of`], as of the last decision. A group without
 /// members is ahead of the system, or [`Group::is_remembered`].
+///
+/// The sums of a group are kept with each member that comes, goes, is booked or resolved, and are
+/// those of its members whenever nothing is being changed: `members`, `awake`, `caps` over their
+/// limits, `used` over what they used in it. `account` has what they got but for [`Member::recent`],
+/// which is nothing while a member sleeps.
 pub struct Shares<S: Storage> {
     pub(super) members: Bounded<S::Of<Member>>,
     pub(super) groups: Bounded<S::Of<Group>>,
@@ -155,6 +160,13 @@ impl<S: Storage> Shares<S> {
         });
     }
 
+    /// Counts a process that begins to use the GPU in the totals of its user and its cgroup.
+    pub fn begin_process(&mut self, identity: &Identity, now: Ns) {
+        for kind in [Kind::User, Kind::Cgroup] {
+            self.totals.begin_process(kind, identity, now);
+        }
+    }
+
     /// What users and cgroups got so far.
     pub fn totals(&mut self) -> &mut Totals<S> {
         self.add_up();
@@ -216,25 +228,25 @@ impl<S: Storage> Shares<S> {
         if !self.has_room() {
             return Err(full);
         }
-        let (lead, mut waits) = self.lead_of_user(&identity, t_sys);
-        let groups = self.next;
-        let legacy = self.legacy_of_user(identity.user);
+        let of_user = self.inheritance(identity.user, t_sys);
+        let (mut waits, groups) = (of_user.waits, self.next);
         let group = self.group_for(&identity, settings, t_sys).ok_or(full)?;
         if self.next != groups {
-            self.owe(group, lead);
-            if let Some(legacy) = legacy {
+            self.owe(group, of_user.lead);
+            if let Some(legacy) = of_user.legacy {
                 self.begin_with(group, legacy);
             }
         }
         // Until the next decision, a fresh process would submit without waiting.
         waits |= self.waits(group, t_sys);
-        self.generation = 0;
+        let resolved = settings.resolve(&identity);
+        self.count_in(group, &resolved);
         let at = self
             .members
             .push(Member {
                 id,
                 identity,
-                resolved: settings.resolve(&identity),
+                resolved,
                 group,
                 throttled_by: waits.then_some(ThrottledBy::Policy),
                 ..Member::default()
@@ -250,15 +262,14 @@ impl<S: Storage> Shares<S> {
     /// Removes the process at `at`; the later ones move up. What its group owes stays
     /// with the group.
     pub fn leave(&mut self, at: usize, t_sys: VTime) {
-        self.add_up();
+        self.add_up_one(at);
         self.wake(at);
+        self.unlink_awake(at);
         let Some(member) = self.members.remove(at) else {
             return;
         };
-        self.link_awake();
         self.count_asleep(member.group);
-        self.count_out(member.group);
-        self.generation = 0;
+        self.count_out(member.group, &member.resolved, member.used_in_group());
         self.drop_paid_groups(t_sys);
     }
 
@@ -275,37 +286,36 @@ impl<S: Storage> Shares<S> {
         settings: &Settings<S>,
         t_sys: VTime,
     ) -> Result<(), Error> {
-        self.generation = 0;
-        self.add_up();
+        self.add_up_one(at);
         self.wake(at);
         let Some(member) = self.members.all_mut().get_mut(at) else {
             return Ok(());
         };
-        let old = member.identity;
-        member.identity = identity;
-        member.resolved = settings.resolve(&identity);
         let group = member.group;
+        let old = core::mem::replace(&mut member.identity, identity);
+        self.resolve(at, settings);
         let subject = settings.group_of(&identity, self.group_by, self.depth);
-        if let Some(group) = self.groups.all_mut().get_mut(group) {
-            if group.subject == subject {
-                group.identity = identity;
+        if let Some(own) = self.groups.all_mut().get_mut(group) {
+            if own.subject == subject {
+                own.identity = identity;
+                self.resolve_group(group, settings);
                 return Ok(());
             }
         }
-        self.split(t_sys);
+        self.split_off(at, t_sys);
         let moved = self.move_member(at, settings, t_sys);
         if moved.is_err() {
             if let Some(member) = self.members.all_mut().get_mut(at) {
                 member.identity = old;
-                member.resolved = settings.resolve(&old);
             }
+            self.resolve(at, settings);
         }
         self.drop_paid_groups(t_sys);
         moved
     }
 
     /// Moves a process that is awake to the group where it belongs, with its part of the old
-    /// group's lead, after [`Shares::split`].
+    /// group's lead, after [`Shares::split`] or [`Shares::split_off`].
     fn move_member(
         &mut self,
         at: usize,
@@ -332,11 +342,12 @@ impl<S: Storage> Shares<S> {
             member.group = group;
             member.before = member.account.received;
         }
+        self.count_in(group, &member.resolved);
         self.count_awake(group);
         self.owe_less(old, member.lead);
         self.owe(group, member.lead);
         self.count_asleep(old);
-        self.count_out(old);
+        self.count_out(old, &member.resolved, member.used_in_group());
         Ok(())
     }
 
@@ -356,6 +367,7 @@ impl<S: Storage> Shares<S> {
             if self.groups().get(member.group).map(Group::subject) == Some(subject) {
                 continue;
             }
+            self.add_up_one(at);
             if !core::mem::replace(&mut is_split, true) {
                 self.split(t_sys);
             }
@@ -409,6 +421,7 @@ impl<S: Storage> Shares<S> {
                 break;
             };
             self.owe(group, member.lead);
+            self.count_in(group, &member.resolved);
             if let Some(group) = self.groups.all_mut().get_mut(group) {
                 group.account.add(&member.account);
             }

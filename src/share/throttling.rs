@@ -33,6 +33,8 @@ impl<S: Storage> Shares<S> {
         self.each_ruled(settings, period, reserved, |member, by| {
             if member.resolved.class == Class::Idle {
                 has_idle_class = true;
+                // It never sleeps: nobody would let it run again.
+                member.note_activity(phase);
                 return;
             }
             // A process that its own limit throttles leaves the GPU to the idle class.

@@ -191,6 +191,13 @@ impl<S: Storage> Totals<S> {
         u16::try_from(at).unwrap_or(u16::MAX)
     }
 
+    /// The total of one user or cgroup, if it has a row of its own.
+    pub fn row(&self, kind: Kind, key: u64) -> Option<Row> {
+        let mut rows = self.rows.all().iter();
+        let row = rows.find(|row| row.kind == kind && row.key == Some(key));
+        row.copied()
+    }
+
     /// Copies totals of one kind to `out`, the one of all others first, and returns
     /// how many there are; with `reset`, what was copied is gone from the table.
     pub fn read(&mut self, kind: Kind, reset: bool, out: &mut [Row]) -> usize {
@@ -383,6 +390,19 @@ mod tests {
         totals.read(Kind::Cgroup, false, &mut out);
         assert!(out.iter().any(|row| row.key == Some(10)));
         assert!(!out.iter().any(|row| row.key == Some(11)));
+    }
+
+    #[test]
+    fn row_of_a_user_is_found_alone() {
+        let mut store = [Row::default(); 4];
+        let mut totals = Totals::<Borrowed<'_>>::new(&mut store[..]);
+        totals.charge(Kind::User, &user(1), 0, &got(1), Ns::new(1));
+        totals.charge(Kind::User, &user(2), 0, &got(2), Ns::new(2));
+        totals.charge(Kind::Cgroup, &below(7, 3), 0, &got(4), Ns::new(3));
+        let of = |kind, key| totals.row(kind, key).map(|row| row.account);
+        assert_eq!(of(Kind::User, 2), Some(got(2)));
+        assert_eq!(of(Kind::User, 3), None);
+        assert_eq!(of(Kind::Cgroup, 3), Some(got(4)));
     }
 
     #[test]

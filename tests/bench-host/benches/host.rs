@@ -11,9 +11,10 @@ use loga::engine::{Config, Engine};
 use loga::ids::{Chid, Chipset};
 use loga::policies::{Inputs, PolicyKind};
 use loga::regs::{Chip, Family, Occupant, OccupantReader, Source, USERD_SLOT};
-use loga::share::GroupBy;
+use loga::share::{GroupBy, MAX_CLIENTS_OF_USER};
 use loga::uapi;
 use loga::units::Ns;
+use loga_bench_host::changes::{self, Changing};
 use loga_bench_host::clients::{at_decision, COUNTS};
 use loga_bench_host::registers::{modelled, FakeRegisters, CHANNELS, READ};
 use loga_bench_host::{figures, prototype};
@@ -157,6 +158,56 @@ fn decision(criterion: &mut Criterion) {
     group.finish();
 }
 
+/// What is done with the books locked while one user's clients come, go, move between two cgroups and
+/// are lowered. Its clients are the first ones; the others sleep.
+fn changes(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("changes");
+    group.sample_size(10);
+    for count in changes::COUNTS {
+        for by in [GroupBy::Process, GroupBy::User, GroupBy::Cgroup] {
+            let mut gpu = Changing::new(count, by);
+            let name = |what: &str| BenchmarkId::new(format!("{what}_by_{}", by.name()), count);
+            let mut at = 0;
+            group.bench_function(name("move_one"), |bencher| {
+                bencher.iter(|| {
+                    gpu.move_over(at);
+                    at = (at + 1) % MAX_CLIENTS_OF_USER;
+                });
+            });
+            group.bench_function(name("move_2048"), |bencher| {
+                bencher.iter(|| (0..MAX_CLIENTS_OF_USER).for_each(|at| gpu.move_over(at)));
+            });
+            group.bench_function(name("join_and_leave"), |bencher| {
+                bencher.iter(|| {
+                    gpu.join();
+                    gpu.leave(gpu.count() - 1);
+                });
+            });
+            group.bench_function(name("join_and_leave_first"), |bencher| {
+                bencher.iter(|| {
+                    gpu.join();
+                    gpu.leave(0);
+                });
+            });
+            (0..40).for_each(|_| gpu.decide());
+            group.bench_function(name("decide"), |bencher| bencher.iter(|| gpu.decide()));
+            group.bench_function(name("lower_and_decide"), |bencher| {
+                bencher.iter(|| {
+                    gpu.lower(0);
+                    gpu.decide();
+                });
+            });
+            group.bench_function(name("move_and_decide"), |bencher| {
+                bencher.iter(|| {
+                    gpu.move_over(0);
+                    gpu.decide();
+                });
+            });
+        }
+    }
+    group.finish();
+}
+
 /// A second on the simulator's ideal GPU: commands per second.
 fn ideal(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("ideal_second");
@@ -269,6 +320,7 @@ fn main() -> ExitCode {
     poll_step(&mut criterion);
     accounting_event(&mut criterion);
     decision(&mut criterion);
+    changes(&mut criterion);
     ideal(&mut criterion);
     simulator(&mut criterion);
     stat(&mut criterion);
