@@ -13,6 +13,7 @@ use crate::share::{shortest_period, CoarseReserve, Subject};
 use crate::uapi::Refusal;
 use crate::units::Ns;
 use kernel::prelude::*;
+use kernel::sync::Arc;
 
 /// A spec, and its reserve: while submissions are decided on, and while they are not.
 pub(crate) struct ListedSpec {
@@ -40,18 +41,68 @@ impl Books {
         client.wait_queue = self.engaged.follow(before, tenant, spec);
     }
 
+    /// As [`follow_spec`](Self::follow_spec), for the client's pages too; those of others stay as they
+    /// are.
+    pub(crate) fn follow_spec_with_pages(&mut self, at: usize) {
+        self.follow_spec(at);
+        let Some(client) = self.clients.get(at) else {
+            return;
+        };
+        let is_protected = self.is_protected(at);
+        let mut protected = self.engaged.protected_pages.lock();
+        let (mut changed, was_full) = (false, protected.len() >= MAX_PROTECTED);
+        for page in self.pages.all().iter().filter(|page| page.at() == at) {
+            let Some(gate) = page.gate() else {
+                continue;
+            };
+            let known = protected.iter().position(|one| Arc::ptr_eq(one, gate));
+            let wanted = is_protected && gate.computes();
+            let passes = match known {
+                Some(known) if !wanted => {
+                    let _ = protected.remove(known);
+                    changed = true;
+                    false
+                }
+                None if wanted && protected.len() < MAX_PROTECTED => {
+                    let passes = protected.push_within_capacity(gate.clone()).is_ok();
+                    changed |= passes;
+                    passes
+                }
+                known => known.is_some(),
+            };
+            let before = gate.wait_queue();
+            gate.set_wait_queue(client.wait_queue.filter(|_| !passes));
+            // Entries of before have to go.
+            if before.is_none() && gate.wait_queue().is_some() {
+                let owner = page.owner().get();
+                list(&mut self.gate_updates, gate, owner, client.tgid, None);
+            }
+        }
+        drop(protected);
+        if changed && was_full {
+            // There is room for another client's.
+            self.assign_wait_queues();
+        } else if changed {
+            self.engaged.protected_changed();
+        }
+    }
+
+    /// Whether the client at `at` is protected.
+    fn is_protected(&self, at: usize) -> bool {
+        let client = self.clients.get(at);
+        let member = self.state.shares.members().get(at);
+        let spec = member.and_then(|member| self.specs.resolve(member.identity()));
+        let row = spec.and_then(|spec| self.specs.get(spec));
+        client.is_some_and(|client| client.wait_queue.is_some())
+            && row.is_some_and(|row| row.spec.mode == Mode::Protected)
+    }
+
     /// Lets stores to pages of protected clients pass, and has those to all others decided on by
     /// the wait queues of their clients.
     pub(crate) fn assign_wait_queues(&mut self) {
         let is_protected = |page: &Page| {
-            let client = self.clients.get(page.at());
-            let member = self.state.shares.members().get(page.at());
-            let spec = member.and_then(|member| self.specs.resolve(member.identity()));
-            let row = spec.and_then(|spec| self.specs.get(spec));
             let computes = page.gate().is_some_and(|gate| gate.computes());
-            computes
-                && client.is_some_and(|client| client.wait_queue.is_some())
-                && row.is_some_and(|row| row.spec.mode == Mode::Protected)
+            computes && self.is_protected(page.at())
         };
         let mut protected = self.engaged.protected_pages.lock();
         protected.clear();

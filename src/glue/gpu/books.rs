@@ -20,8 +20,8 @@ use crate::gpu::GpuState;
 use crate::ids::{ClientId, GroupId};
 use crate::regs::Chip;
 use crate::share::{
-    row_for, Group, GroupBy, Identity, Kind, Member, RowFor, Settings, Shares, Subject, Totals,
-    MAX_CLIENTS, MAX_SETTINGS, MAX_TOTALS,
+    row_for, Group, GroupBy, Identity, Member, RowFor, Settings, Shares, Subject, Totals, MAX_CLIENTS,
+    MAX_SETTINGS, MAX_TOTALS,
 };
 use crate::track::pages::{self, MAX_PAGES};
 use crate::uapi;
@@ -31,6 +31,10 @@ use kernel::sync::Arc;
 
 /// Initial capacity in clients.
 const FIRST_CLIENTS: usize = 16;
+
+/// Clients that are checked at most with the books locked once, see [`Books::sweep`]: a user may move
+/// all of its clients to another cgroup at once.
+const CHECKED: usize = 16;
 
 /// A page of submission slots.
 pub(crate) type Page = pages::Page<Arc<Gate>>;
@@ -293,10 +297,7 @@ impl Books {
                 .join(tenant, self.specs.resolve(&identity)),
             since: ffi::now(),
         };
-        let totals = self.state.shares.totals();
-        for kind in [Kind::User, Kind::Cgroup] {
-            totals.begin_process(kind, &identity, client.since);
-        }
+        self.state.shares.begin_process(&identity, client.since);
         trace::client_create(self.gpu, id.get(), client.tgid, identity.user, &client.comm);
         if let Some(member) = self.state.shares.members().get(at) {
             events::appeared(self.gpu, &client.about(member));
@@ -347,31 +348,30 @@ impl Books {
     }
 
     /// Removes clients without pages that have exited, and updates clients that moved to another
-    /// cgroup or user. A live process keeps its virtual time: it cannot drop its usage, or a
-    /// throttle, by mapping again. While something is measured, one that has moved is updated at a
-    /// decision, once that is booked.
-    pub(crate) fn forget_gone_clients(&mut self) {
-        self.swept = self.clients.len();
-        self.sweep(usize::MAX, self.state.engine.is_parked());
+    /// cgroup or user: at most [`CHECKED`] of them, continuing after those of the last call. A live
+    /// process keeps its virtual time: it cannot drop its usage, or a throttle, by mapping again.
+    /// While something is measured, one that has moved is updated at a decision, once that is
+    /// `booked`.
+    pub(super) fn sweep(&mut self, booked: bool) {
+        if self.swept == 0 {
+            self.swept = self.clients.len();
+        }
+        self.swept = self.sweep_before(self.swept, booked);
     }
 
-    /// As [`Books::forget_gone_clients`], for at most `count` clients, continuing after those of
-    /// the last call. `booked`: all that was measured is booked.
-    pub(super) fn sweep(&mut self, count: usize, booked: bool) {
+    /// As [`Books::sweep`], for clients before a position. Returns that of the first one checked.
+    pub(super) fn sweep_before(&mut self, end: usize, booked: bool) -> usize {
         let before = self.clients.len();
-        if self.swept == 0 {
-            self.swept = before;
-        }
-        let (mut at, mut left) = (self.swept.min(before), count);
-        while let (Some(last), Some(less)) = (at.checked_sub(1), left.checked_sub(1)) {
-            (at, left) = (last, less);
+        let end = end.min(before);
+        let first = end.saturating_sub(CHECKED);
+        for at in (first..end).rev() {
             self.refresh_client(at, booked);
         }
-        self.swept = at;
         if self.clients.len() != before {
             self.forget_settings();
         }
         self.forget_ended_specs();
+        first
     }
 
     /// Forgets what is set for processes and cgroups that are gone, unless others use the pages of
@@ -407,8 +407,7 @@ impl Books {
             if booked && identity != *member.identity() {
                 // Without room for another group it stays in its old one.
                 if self.state.rejoin(at, identity).is_ok() {
-                    self.follow_spec(at);
-                    self.assign_wait_queues();
+                    self.follow_spec_with_pages(at);
                 }
             }
         } else if !self.pages.has_owner(member.id()) {

@@ -20,10 +20,22 @@ use crate::track::pages::Pages;
 use crate::units::Ns;
 use kernel::sync::Arc;
 
-/// Clients that a decision checks for exit, or a move to another cgroup or user.
-const CHECKED: usize = 16;
 /// Least time between two events about channels that no client owns.
 const UNKNOWN_STEP: Ns = Ns::from_ms(1_000);
+
+impl Gpu {
+    /// As [`Books::sweep`], for all clients, with the books unlocked in between. May sleep.
+    pub(crate) fn forget_gone_clients(&self) {
+        let mut end = usize::MAX;
+        // TIMEOUT: bounded by the clients there are.
+        while end != 0 {
+            let mut books = self.books.lock();
+            let is_booked = books.state.engine.is_parked();
+            end = books.sweep_before(end, is_booked);
+        }
+        self.update_gates();
+    }
+}
 
 impl Books {
     /// Books a phase, decides, and drives the gates.
@@ -53,7 +65,7 @@ impl Books {
         // Now that the phase is booked.
         self.forget_ended();
         self.reread_channels(gpu);
-        self.sweep(CHECKED, true);
+        self.sweep(true);
     }
 
     /// Charges the phase to the channels that were seen, and to their clients, and decides. Its

@@ -70,6 +70,11 @@ impl Work for Scheduler {
             gpu.engaged.recheck();
             waits_for_permit = !step(gpu, &mut own, wake);
             gpu.update_gates();
+            let parked = gpu.books.lock().state.engine.is_parked();
+            if parked {
+                // Nothing calls this thread until somebody uses the GPU.
+                gpu.forget_gone_clients();
+            }
         }
     }
 }
@@ -112,7 +117,9 @@ fn advance(books: &mut Books, gpu: &Gpu, own: &mut MainState, wake: Wake) -> boo
             }
             gpu.release_permit();
             books.reread_channels(gpu);
-            books.forget_gone_clients();
+            // Of a parked engine the rest follows, see the caller.
+            let is_booked = books.state.engine.is_parked();
+            books.sweep(is_booked);
         }
         Action::StartPolling => {
             let begin = ffi::now();
