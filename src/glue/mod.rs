@@ -22,17 +22,18 @@
 //! the driver's own locks > `i_mmap_rwsem` (kernel). `Gate::files` > `Engaged::slots` >
 //! `Engaged::state`, and `Gate::files` > `Gpu::took`; no other lock of LoGA's is held with
 //! `Gate::files`. `Gpu::books` > `Engaged::slots`. The innermost, `Engaged::state`, is a spinlock:
-//! nothing sleeps or allocates with it held. `Gpu::readers` > `Gpu::books`; no other lock is held when `readers` is taken.
-//! The lock of `ClaimTable` is taken with none of LoGA's locks held but `Gpu::readers`, and no lock
-//! inside it.
+//! nothing sleeps or allocates with it held. `Gpu::readers` and `Gpu::openers` >
+//! `Gpu::books`, and `Tracker::readers` and `Tracker::openers` > `Tracker::files`: no other lock is held
+//! when one of these `UserQueues` is entered, and none is taken inside it but that one.
+//! The lock of `ClaimTable` is taken with none of LoGA's locks held, and no lock inside it.
 //! `Gpu::phase` is taken by the poller, and by the main thread inside `Gpu::books`; only
 //! `Gpu::threads` is taken inside it. The same is true of the locks of `SharedPoller`. The locks of
 //! `events`, which are spinlocks, and `Gpu::took` are taken inside `Gpu::books`, and no lock inside
 //! them. A fault waits for its release with none of them held.
 //!
-//! `Gpu::books`, `Gate::files` and `Tracker::files` give their holder the priority of those that
-//! wait. A call of an application is not preempted while it has the books (`Gpu::brief_books`), and
-//! so takes no lock there that sleeps.
+//! `Gpu::books`, `Gate::files`, `Tracker::files`, all `UserQueues` and the lock of `ClaimTable` give
+//! their holder the priority of those that wait. A call of an application is not preempted while it
+//! has the books (`Gpu::brief_books`), and so takes no lock there that sleeps.
 
 mod control;
 mod driver;

@@ -18,7 +18,7 @@ use crate::glue::gpu::Gpu;
 use crate::glue::kernel::process::{shown_uid, Process};
 use crate::quota::Tenant;
 use crate::request::Named;
-use crate::share::{Entry, Kind, Limit, Row, Target, MAX_ROWS, MAX_SETTINGS};
+use crate::share::{Change, Entry, Kind, Limit, Row, Target, MAX_ROWS, MAX_SETTINGS};
 use crate::uapi::{self, Refusal};
 use crate::units::Weight;
 use kernel::alloc::flags::GFP_KERNEL_ACCOUNT;
@@ -91,15 +91,10 @@ pub(crate) fn set_share(set: &mut uapi::SetShare) -> Result<(), Refused> {
     let mut before = KVec::with_capacity(gpus.clone().count(), GFP_KERNEL).map_err(Error::from)?;
     let mut result = Ok(());
     for gpu in gpus.clone() {
-        let heir = match (&chosen.process, &request.change) {
-            (Some(process), Some(_)) => gpu.refuse_heir(process, all),
-            _ => Ok(()),
-        };
-        let change = request.change.as_ref();
-        match heir.and_then(|()| gpu.set_share(chosen.subject, chosen.within, change, all)) {
+        match set_share_of(gpu, &chosen, request.change.as_ref(), all) {
             Ok(old) => before.push(old, GFP_KERNEL).map_err(Error::from)?,
             Err(cause) => {
-                result = Err(cause.into());
+                result = Err(cause);
                 break;
             }
         }
@@ -114,20 +109,44 @@ pub(crate) fn set_share(set: &mut uapi::SetShare) -> Result<(), Refused> {
             Ok(()) if all => gpu.settings_changed(),
             Ok(()) => {}
             // A process that has exited gets no settings back.
-            Err(_) => gpu.restore_share(chosen.subject, old.filter(|_| !chosen.is_gone())),
+            Err(_) => {
+                let old = old.filter(|_| !chosen.is_gone());
+                gpu.restore_share(chosen.subject, chosen.process.as_ref(), old);
+            }
         }
     }
     result
 }
 
+/// Sets or clears the shares of a subject on one GPU. Returns those before.
+fn set_share_of(
+    gpu: &Gpu,
+    chosen: &Chosen,
+    change: Option<&Change>,
+    all: bool,
+) -> Result<Option<Entry>, Refused> {
+    let process = chosen.process.as_ref();
+    if let Some(process) = process.filter(|_| change.is_some()) {
+        if let Some(refusal) = gpu.refuse_heir(process, all)? {
+            return Err(refusal.into());
+        }
+    }
+    let _first = (!all).then(|| gpu.enter_as_reader()).transpose()?;
+    Ok(gpu.set_share(chosen.subject, process, chosen.within, change, all)?)
+}
+
 /// Lists the settings of a GPU: for an unprivileged caller, those of its own processes.
-pub(super) fn list_shares(list: &mut uapi::ListShares) -> Result {
+pub(super) fn list_shares(listener: &Listener, list: &mut uapi::ListShares) -> Result {
     let reader = Reader::calling();
+    if !reader.all {
+        listener.pace();
+    }
     let tracker = tracker()?;
     let gpu = gpu(&tracker, list.gpu)?;
     // CAST: 32 bits fit.
     let room = MAX_SETTINGS.min(list.count as usize);
     let mut shares: KVVec<uapi::Share> = KVVec::with_capacity(room, GFP_KERNEL_ACCOUNT)?;
+    let first = (!reader.all).then(|| gpu.enter_as_reader()).transpose()?;
     let mut books = gpu.books.lock();
     if reader.all {
         books.forget_settings();
@@ -143,6 +162,7 @@ pub(super) fn list_shares(list: &mut uapi::ListShares) -> Result {
         let _ = shares.push_within_capacity(describe_share(entry));
     }
     drop(books);
+    drop(first);
     for (at, share) in shares.iter().enumerate() {
         put(list.shares, at, share)?;
     }
@@ -188,26 +208,26 @@ fn describe_share(entry: &Entry) -> uapi::Share {
 }
 
 /// Reads totals, and resets them if requested.
-pub(super) fn read_totals(read: &mut uapi::ReadTotals) -> Result<(), Refused> {
+pub(super) fn read_totals(listener: &Listener, read: &mut uapi::ReadTotals) -> Result<(), Refused> {
     let (kind, reset) = read.check()?;
     let reader = Reader::calling();
+    if !reader.all {
+        listener.pace();
+    }
     if reset && !may_change() {
         return Err(Refusal::for_change().into());
     }
     if !reader.all && kind == Kind::Cgroup {
         return Err(Refusal::for_reader().into());
     }
-    let own = (!reader.all).then_some(u64::from(reader.user));
     let tracker = tracker()?;
     let gpu = gpu(&tracker, read.gpu)?;
+    if !reader.all {
+        return read_own_total(gpu, &reader, kind, read);
+    }
     let mut rows = KVVec::new();
-    // One more row, for all subjects without a row of their own.
-    let most = MAX_ROWS.saturating_add(1);
-    let room = match own {
-        Some(_) => most,
-        // CAST: 32 bits fit.
-        None => most.min(read.count as usize),
-    };
+    // One more row, for all subjects without a row of their own. CAST: 32 bits fit.
+    let room = MAX_ROWS.saturating_add(1).min(read.count as usize);
     rows.extend_with(room, Row::default(), GFP_KERNEL_ACCOUNT)
         .map_err(Error::from)?;
     let there = gpu
@@ -218,15 +238,8 @@ pub(super) fn read_totals(read: &mut uapi::ReadTotals) -> Result<(), Refused> {
         .totals()
         .read(kind, reset, &mut rows);
     rows.truncate(there);
-    let mut count = there;
-    if let Some(own) = own {
-        rows.retain(|row| row.key == Some(own));
-        count = rows.len();
-        // CAST: As above.
-        rows.truncate(read.count as usize);
-    }
-    // CAST: at most `most`.
-    read.count = count as u32;
+    // CAST: at most one more than `MAX_ROWS`.
+    read.count = there as u32;
     deliver(&rows, read.totals).map_err(|(delivered, errno)| {
         let mut books = gpu.books.lock();
         let totals = books.state.shares.totals();
@@ -236,6 +249,25 @@ pub(super) fn read_totals(read: &mut uapi::ReadTotals) -> Result<(), Refused> {
         }
         errno.into()
     })
+}
+
+/// Reads the total of the calling user alone.
+fn read_own_total(
+    gpu: &Gpu,
+    reader: &Reader,
+    kind: Kind,
+    read: &mut uapi::ReadTotals,
+) -> Result<(), Refused> {
+    let own = {
+        let _first = gpu.enter_as_reader()?;
+        let mut books = gpu.books.lock();
+        books.state.shares.totals().row(kind, reader.user.into())
+    };
+    let room = read.count != 0;
+    read.count = own.is_some().into();
+    let row = own.as_slice();
+    let row = if room { row } else { &[] };
+    deliver(row, read.totals).map_err(|(_, errno)| errno.into())
 }
 
 /// Writes totals to user memory; on failure returns how many were written.

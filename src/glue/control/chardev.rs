@@ -158,12 +158,12 @@ fn call(listener: &Arc<Listener>, cmd: u32, arg: usize) -> Result {
     match call {
         Call::Snapshot => carry(arg, |snapshot| calls::snapshot(listener, snapshot)),
         Call::SetShare => carry(arg, |set| answer(calls::set_share(set), &mut set.refusal)),
-        Call::ListShares => carry(arg, calls::list_shares),
+        Call::ListShares => carry(arg, |list| calls::list_shares(listener, list)),
         Call::SetSpec => carry(arg, |set| answer(specs::set(set), &mut set.refusal)),
         Call::ListSpecs => carry(arg, specs::list),
         Call::Claim => carry(arg, |claim| answer(claim::claim(claim), &mut claim.refusal)),
         Call::ReadTotals => carry(arg, |totals| {
-            answer(calls::read_totals(totals), &mut totals.refusal)
+            answer(calls::read_totals(listener, totals), &mut totals.refusal)
         }),
         Call::Configure => carry(arg, |knobs| {
             answer(calls::configure(knobs), &mut knobs.refusal)

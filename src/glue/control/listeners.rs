@@ -152,7 +152,7 @@ impl Listener {
         )
     }
 
-    /// Waits until a user may take the next snapshot through this file.
+    /// Waits until a user may read the books again through this file: a snapshot, totals or shares.
     pub(super) fn pace(&self) {
         let due = Ns::new(self.last_snapshot.load(Relaxed)).saturating_add(SNAPSHOT_PAUSE);
         let left = due.saturating_sub(ffi::now());

@@ -27,7 +27,7 @@ pub(crate) mod events;
 pub(crate) mod listeners;
 mod modinfo;
 pub(crate) mod params;
-pub(super) mod permission;
+pub(crate) mod permission;
 mod refused;
 mod snapshot;
 mod specs;

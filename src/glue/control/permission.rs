@@ -19,7 +19,7 @@ use kernel::prelude::*;
 
 /// The clients that a caller may read about.
 #[derive(Clone, Copy)]
-pub(super) struct Reader {
+pub(crate) struct Reader {
     /// The calling user, in the initial namespace.
     pub(crate) user: u32,
     /// It may read about all.
@@ -28,7 +28,7 @@ pub(super) struct Reader {
 
 impl Reader {
     /// The calling process. Process context.
-    pub(super) fn calling() -> Self {
+    pub(crate) fn calling() -> Self {
         Self {
             // SAFETY: Process context.
             user: unsafe { ffi::loga_caller_user() },

@@ -228,26 +228,25 @@ const TRIES: u32 = 4;
 
 impl Tables {
     /// Copies the books. Memory is allocated before they are locked, and user memory is not
-    /// accessed while they are. One unprivileged caller at a time.
+    /// accessed while they are. Of unprivileged callers, see [`Gpu::enter_as_reader`].
     ///
     /// # Errors
     ///
-    /// `ENOMEM`; `EAGAIN` if the books grew each time.
+    /// `ENOMEM`; `EAGAIN` if the books grew each time; `ERESTARTSYS`: a signal has come.
     pub(super) fn collect(gpu: &Gpu, snapshot: &mut uapi::Snapshot) -> Result<Self> {
         let reader = Reader::calling();
-        let _reader = (!reader.all).then(|| gpu.readers.lock());
+        let enter = || (!reader.all).then(|| gpu.enter_as_reader()).transpose();
+        if reader.all {
+            gpu.forget_gone_clients();
+            gpu.books.lock().forget_settings();
+        }
         for _ in 0..TRIES {
-            let mut books = gpu.books.lock();
-            if reader.all {
-                books.forget_gone_clients();
-                books.forget_settings();
-            }
+            let first = enter()?;
+            let books = gpu.books.lock();
             let (clients, groups) = (books.clients.len(), books.state.shares.groups().len());
             let channels = books.pages.channel_count();
             drop(books);
-            if reader.all {
-                gpu.update_gates();
-            }
+            drop(first);
             // Some more, for clients that appear before the next lock.
             let grown = |count: usize| count.saturating_add(count / 8).saturating_add(8);
             let (clients, groups, channels) = (grown(clients), grown(groups), grown(channels));
@@ -273,6 +272,7 @@ impl Tables {
             view.parts
                 .extend_with(groups, Part::default(), GFP_KERNEL_ACCOUNT)?;
             let claims = gpu.claims.on(gpu.device.number())?;
+            let first = enter()?;
             let books = gpu.books.lock();
             // Wait queues are not given anew while the books are locked.
             gpu.engaged.figures(&mut view.queues);
@@ -291,7 +291,8 @@ impl Tables {
                 tables.fill(&books, &mut view, claims, snapshot);
                 drop(books);
                 drop(stays);
-                tables.name_users(gpu);
+                drop(first);
+                tables.name_users(gpu, reader.all)?;
                 return Ok(tables);
             }
         }
@@ -299,10 +300,11 @@ impl Tables {
     }
 
     /// Names processes that use the pages of clients that have ended. May sleep.
-    fn name_users(&mut self, gpu: &Gpu) {
+    fn name_users(&mut self, gpu: &Gpu, all: bool) -> Result {
         for client in self.clients.iter_mut().filter(|client| client.ended != 0) {
-            client.user = gpu.user_of_ended(client.id).unwrap_or(0);
+            client.user = gpu.user_of_ended(client.id, all)?.unwrap_or(0);
         }
+        Ok(())
     }
 
     /// Fills the tables as far as there is room, and sets the full counts.

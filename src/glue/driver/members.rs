@@ -6,6 +6,7 @@
 use super::inside::{InWrapper, Pinned};
 use super::operations::Members;
 use super::rm_call;
+use crate::glue::control::permission::Reader;
 use crate::glue::kernel::ffi::Ioctl;
 use crate::rm;
 use crate::track::call;
@@ -128,7 +129,7 @@ unsafe extern "C" fn show_fdinfo(seq: *mut bindings::seq_file, file: *mut bindin
         // SAFETY: The driver's own function with the arguments meant for it.
         unsafe { show(seq, file) };
     }
-    let Some(usage) = tracker.usage(file) else {
+    let Some(usage) = tracker.usage(file, Reader::calling().all) else {
         return;
     };
     // SAFETY: The caller's own sequence, which has no other writer during the call.

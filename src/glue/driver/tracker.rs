@@ -15,6 +15,7 @@ use crate::glue::gpu::Gpu;
 use crate::glue::kernel::ffi::{self, Card, MAX_GPUS};
 use crate::glue::kernel::pi_mutex::{new_pi_mutex, PiMutex};
 use crate::glue::kernel::process::Process;
+use crate::glue::kernel::user_queues::UserQueues;
 use crate::knobs::Poller;
 use crate::track::call::Call;
 use core::ptr::NonNull;
@@ -36,6 +37,12 @@ pub(crate) struct Tracker {
     pub(crate) claims: Arc<ClaimTable>,
     #[pin]
     pub(super) files: PiMutex<Files>,
+    /// Where callers wait that read the table of files. Taken before `files`.
+    #[pin]
+    readers: UserQueues,
+    /// Where callers wait that open and close files. Taken before `files`.
+    #[pin]
+    openers: UserQueues,
 }
 
 /// GPUs that LoGA follows; dropping it ends their threads.
@@ -138,6 +145,8 @@ impl Tracker {
                 gpus,
                 claims,
                 files <- new_pi_mutex!(Files::new()),
+                readers <- UserQueues::new(),
+                openers <- UserQueues::new(),
             }),
             GFP_KERNEL,
         )
@@ -338,6 +347,7 @@ impl Tracker {
         if let Some(gpu) = index.and_then(|index| self.gpu(index)) {
             gpu.file_opened();
         }
+        let _first = self.openers.enter();
         let mut files = self.files.lock();
         files.open.insert(node);
         if let Some(space) = space {
@@ -348,6 +358,7 @@ impl Tracker {
     }
 
     pub(super) fn closing(&self, file: *mut bindings::file) -> Option<FileRecord> {
+        let _first = self.openers.enter();
         self.files.lock().forget(file)
     }
 
@@ -374,14 +385,21 @@ impl Tracker {
     }
 
     /// What the process that opened a file used of a GPU, on that GPU.
-    pub(super) fn usage(&self, file: *mut bindings::file) -> Option<Usage> {
-        let files = self.files.lock();
-        let record = files.open.get(&(file as usize))?;
-        let gpu = self.gpu(record.gpu?)?;
-        let process = record.opener.as_ref()?;
+    /// Callers without privileges wait for each other first, not in the queues for the table of files
+    /// and for the books, where opens wait. `None` too if a signal comes meanwhile. May sleep.
+    pub(super) fn usage(&self, file: *mut bindings::file, all: bool) -> Option<Usage> {
+        let (index, process) = {
+            let enter = || self.readers.enter_interruptibly();
+            let _first = (!all).then(enter).transpose().ok()?;
+            let files = self.files.lock();
+            let record = files.open.get(&(file as usize))?;
+            (record.gpu?, record.opener.clone()?)
+        };
+        let gpu = self.gpu(index)?;
+        let _first = (!all).then(|| gpu.enter_as_reader()).transpose().ok()?;
         Some(Usage {
             address: gpu.device.address,
-            client: gpu.brief_books().used_by(process),
+            client: gpu.brief_books().used_by(&process),
         })
     }
 

@@ -9,14 +9,14 @@
 use crate::claims::{Claim, Claims, OnGpu, MAX_CLAIMS};
 use crate::error;
 use crate::glue::kernel::ffi;
+use crate::glue::kernel::pi_mutex::{new_pi_mutex, PiMutex};
 use crate::glue::kernel::preempt::PreemptGuard;
 use crate::glue::kernel::process::{is_alive, Process};
 use crate::glue::kernel::storage::storage;
 use crate::share::Identity;
 use crate::units::Ns;
-use kernel::new_mutex;
 use kernel::prelude::*;
-use kernel::sync::{Arc, Mutex};
+use kernel::sync::Arc;
 
 /// A claim to make.
 pub(crate) struct Wanted {
@@ -34,7 +34,7 @@ pub(crate) struct Wanted {
 #[pin_data]
 pub(crate) struct ClaimTable {
     #[pin]
-    claims: Mutex<Claims<KVVec<Claim>>>,
+    claims: PiMutex<Claims<KVVec<Claim>>>,
 }
 
 impl ClaimTable {
@@ -49,7 +49,7 @@ impl ClaimTable {
         let seen = ffi::now().get();
         Arc::pin_init(
             pin_init!(Self {
-                claims <- new_mutex!(Claims::new(store, seen)),
+                claims <- new_pi_mutex!(Claims::new(store, seen)),
             }),
             GFP_KERNEL,
         )
@@ -68,10 +68,11 @@ impl ClaimTable {
         Ok(())
     }
 
-    /// Locks the table for `act`, which must not sleep.
+    /// Locks the table for `act`, which must not sleep nor allocate.
     fn with<R>(&self, act: impl FnOnce(&mut Claims<KVVec<Claim>>) -> R) -> R {
         let mut claims = self.claims.lock();
-        // Otherwise waiting threads would also wait for the threads that preempt this one.
+        // Waiting threads raise this one to their own priority. Those of the same priority would wait
+        // for the threads that preempt it.
         let _stays = PreemptGuard::new();
         let result = act(&mut claims);
         drop(claims);

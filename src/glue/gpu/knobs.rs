@@ -7,6 +7,7 @@ use crate::error::Error;
 use crate::glue::control::events;
 use crate::glue::engaged::scheduler::EngagedRoom;
 use crate::glue::kernel::ffi;
+use crate::glue::kernel::pi_mutex::PiGuard;
 use crate::glue::kernel::process::Process;
 use crate::knobs::Config;
 use crate::request::KnobChange;
@@ -77,8 +78,9 @@ impl Gpu {
     }
 
     /// Changes the settings of a subject, or clears them without a `change`. `within` is the place
-    /// of the subject, if it exists. Returns the settings before. Without `all` it only lowers:
-    /// the user of a process may do this itself.
+    /// of the subject, if it exists, and `process` is the process, if it is one. Returns the settings
+    /// before. Without `all` it only lowers: the user of a process may do this itself, after
+    /// [`Gpu::enter_as_reader`].
     ///
     /// # Errors
     ///
@@ -86,14 +88,14 @@ impl Gpu {
     pub(crate) fn set_share(
         &self,
         subject: Subject,
+        process: Option<&Process>,
         within: Option<Identity>,
         change: Option<&Change>,
         all: bool,
     ) -> Result<Option<Entry>, Error> {
-        // Unprivileged callers come one after the other here, so that they do not crowd out
-        // privileged ones.
-        let _reader = (!all).then(|| self.readers.lock());
         let mut books = self.books.lock();
+        let books = &mut **books;
+        let at = process.and_then(|process| books.find_process(process));
         if all && change.is_some() {
             books.forget_settings();
         }
@@ -103,57 +105,77 @@ impl Gpu {
             (Some(change), true, _) => books.state.settings.set(subject, within, change)?,
             (None, true, _) => books.state.settings.clear(subject)?,
             (Some(change), false, Some(identity)) => {
-                match books.state.settings.lower(&identity, change) {
+                match books.state.lower(at, &identity, change) {
                     // Entries of exited processes may fill the table.
                     Err(Error::Full { .. }) => {
                         books.forget_settings();
-                        books.state.settings.lower(&identity, change)?;
+                        books.state.lower(at, &identity, change)?;
                     }
                     lowered => lowered?,
                 }
             }
-            (None, false, Some(identity)) => books.state.settings.clear_lowered(&identity)?,
+            (None, false, Some(identity)) => books.state.clear_lowered(at, &identity)?,
             (_, false, None) => return Err(Error::NotOwn),
         }
         Ok(before)
     }
 
-    /// Refuses a process to which nothing that is set for it would apply.
+    /// Refuses a process to which nothing that is set for it would apply: returns the refusal. May
+    /// sleep, and takes locks of pages: not for callers inside [`Gpu::enter_as_reader`].
     ///
     /// # Errors
     ///
-    /// [`Error::Inherited`].
-    pub(crate) fn refuse_heir(&self, process: &Process, all: bool) -> Result<(), Error> {
-        // As in `set_share`.
-        let _reader = (!all).then(|| self.readers.lock());
-        if self.books.lock().find_process(process).is_some() {
-            return Ok(());
+    /// `ERESTARTSYS`: a signal has come.
+    pub(crate) fn refuse_heir(&self, process: &Process, all: bool) -> Result<Option<Error>> {
+        let is_client = {
+            let _first = self.enter_without(all)?;
+            self.books.lock().find_process(process).is_some()
+        };
+        if is_client {
+            return Ok(None);
         }
-        match self.user_of_pages(Some(process), None) {
-            Some((_, from)) => Err(Error::Inherited {
-                from: from.unsigned_abs().into(),
-            }),
-            None => Ok(()),
-        }
+        let user = self.user_of_pages(Some(process), None, all)?;
+        Ok(user.map(|(_, from)| Error::Inherited {
+            from: from.unsigned_abs().into(),
+        }))
+    }
+
+    /// As [`Gpu::enter_as_reader`], for a caller that may not change or read `all`.
+    fn enter_without(&self, all: bool) -> Result<Option<PiGuard<'_, ()>>> {
+        (!all).then(|| self.enter_as_reader()).transpose()
     }
 
     /// A living process that uses the pages of a client that has ended; its number in the caller's
-    /// pid namespace. May sleep.
-    pub(crate) fn user_of_ended(&self, client: u64) -> Option<i32> {
-        let user = self.user_of_pages(None, Some(client));
-        user.map(|(user, _)| user)
+    /// pid namespace. `all` as in [`Gpu::set_share`]. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ERESTARTSYS`: a signal has come.
+    pub(crate) fn user_of_ended(&self, client: u64, all: bool) -> Result<Option<i32>> {
+        let user = self.user_of_pages(None, Some(client), all)?;
+        Ok(user.map(|(user, _)| user))
     }
 
     /// A living process, this one or any, that uses the pages of a client which has ended, this one
     /// or any; its number and that of the client's process.
-    fn user_of_pages(&self, process: Option<&Process>, client: Option<u64>) -> Option<(i32, i32)> {
+    fn user_of_pages(
+        &self,
+        process: Option<&Process>,
+        client: Option<u64>,
+        all: bool,
+    ) -> Result<Option<(i32, i32)>> {
         let mut from = 0;
         // TIMEOUT: bounded by the pages there are.
         loop {
-            let page = self.books.lock().page_of_ended(from, client);
-            let (position, owner, gate) = page?;
+            let page = {
+                let _first = self.enter_without(all)?;
+                self.books.lock().page_of_ended(from, client)
+            };
+            let Some((position, owner, gate)) = page else {
+                return Ok(None);
+            };
             if let Some(user) = gate.user(process) {
-                return Some((user, owner));
+                return Ok(Some((user, owner)));
             }
             from = position.saturating_add(1);
         }
@@ -161,13 +183,20 @@ impl Gpu {
 
     /// Whether a process may not open this GPU. Without enforcement all may.
     pub(crate) fn denies(&self, identity: &Identity) -> bool {
+        let _first = self.openers.enter();
         let books = self.books.lock();
         books.state.engine.config().enforce && books.state.settings.denies(identity)
     }
 
-    /// Restores the settings from before.
-    pub(crate) fn restore_share(&self, subject: Subject, before: Option<Entry>) {
+    /// Restores the settings from before; `process` is the subject, if it is one.
+    pub(crate) fn restore_share(
+        &self,
+        subject: Subject,
+        process: Option<&Process>,
+        before: Option<Entry>,
+    ) {
         let mut books = self.books.lock();
-        books.state.settings.restore(subject, before);
+        let at = process.and_then(|process| books.find_process(process));
+        books.state.restore(at, subject, before);
     }
 }

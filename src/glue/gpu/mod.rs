@@ -60,6 +60,7 @@ use crate::glue::kernel::pi_mutex::{PiGuard, PiMutex};
 use crate::glue::kernel::preempt::PreemptGuard;
 use crate::glue::kernel::process::Process;
 use crate::glue::kernel::thread::{Thread, Waker};
+use crate::glue::kernel::user_queues::UserQueues;
 use crate::track::pages::page_of;
 use crate::track::submission;
 use core::ops::{Deref, DerefMut};
@@ -82,9 +83,12 @@ pub(crate) struct Gpu {
     /// Durations of LoGA's own operations. Innermost lock.
     #[pin]
     pub(crate) took: PiMutex<Took>,
-    /// Lets one unprivileged caller at a time read the books. Taken before `books`.
+    /// Where unprivileged callers wait that read the books. Taken before `books`.
     #[pin]
-    pub(crate) readers: Mutex<()>,
+    readers: UserQueues,
+    /// Where callers wait that open and close its node. Taken before `books`.
+    #[pin]
+    openers: UserQueues,
     /// The poller has it locked while it polls. Lock order: `books` before `phase`, and only after
     /// setting `stop_polling`.
     #[pin]
@@ -280,6 +284,7 @@ impl Gpu {
     }
 
     pub(crate) fn file_opened(&self) {
+        let _first = self.openers.enter();
         let mut books = self.brief_books();
         books.presence.open_files = books.presence.open_files.saturating_add(1);
         // A GPU that was asleep answers now.
@@ -288,6 +293,7 @@ impl Gpu {
 
     /// Records that a file is closed; `opener` is the process that opened it.
     pub(crate) fn file_closed(&self, opener: Option<&Process>) {
+        let _first = self.openers.enter();
         let mut books = self.brief_books();
         books.presence.open_files = books.presence.open_files.saturating_sub(1);
         if let Some(at) = opener.and_then(|opener| books.find_process(opener)) {
@@ -337,6 +343,17 @@ impl Gpu {
             books,
             _stays: PreemptGuard::new(),
         }
+    }
+
+    /// Waits until an unprivileged caller may read the books, see [`UserQueues::enter`]: a crowd waits
+    /// here, and not in the queue for the books, in which the main thread and calls of applications
+    /// wait.
+    ///
+    /// # Errors
+    ///
+    /// `ERESTARTSYS`: a signal has come.
+    pub(crate) fn in_turn(&self) -> Result<PiGuard<'_, ()>> {
+        self.readers.enter_interruptibly()
     }
 
     /// Wakes the main thread for a decision, since settings have changed.

@@ -20,6 +20,7 @@ use crate::glue::engaged::scheduler::{Engaged, EngagedRoom};
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::pi_mutex::new_pi_mutex;
 use crate::glue::kernel::thread::Thread;
+use crate::glue::kernel::user_queues::UserQueues;
 use crate::regs::{self, Chip};
 use kernel::new_mutex;
 use kernel::prelude::*;
@@ -113,7 +114,8 @@ impl Gpu {
                 claims,
                 took <- new_pi_mutex!(took),
                 books <- new_pi_mutex!(books),
-                readers <- new_mutex!(()),
+                readers <- UserQueues::new(),
+                openers <- UserQueues::new(),
                 phase <- new_mutex!(phase),
                 stop_polling: Atomic::new(0),
                 freed: Atomic::new(0),

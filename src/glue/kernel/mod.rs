@@ -12,6 +12,7 @@
 //! | `storage` | tables in vectors |
 //! | `store_queue` | where threads sleep in a store |
 //! | `text` | the page of a file in sysfs |
+//! | `user_queues` | where callers of one user wait for each other |
 //! | `print` | texts of the pure parts, for the log |
 //! | `order` | sorting without a panic |
 
@@ -25,3 +26,4 @@ pub(crate) mod storage;
 pub(crate) mod store_queue;
 pub(crate) mod text;
 pub(crate) mod thread;
+pub(crate) mod user_queues;

@@ -7,7 +7,9 @@
 //! was preempted with such a lock held would stop all decisions until it runs again.
 
 use kernel::bindings;
-use kernel::ffi::{c_char, c_void};
+use kernel::error::{to_result, Result};
+use kernel::ffi::{c_char, c_int, c_void};
+use kernel::prelude::ERESTARTSYS;
 use kernel::sync::lock::{Backend, Guard, Lock};
 
 /// See the module.
@@ -41,6 +43,7 @@ pub(crate) struct PiBackend;
 extern "C" {
     fn loga_pi_mutex_init(lock: *mut c_void, name: *const c_char, key: *mut c_void);
     fn loga_pi_mutex_lock(lock: *mut c_void);
+    fn loga_pi_mutex_lock_interruptible(lock: *mut c_void) -> c_int;
     fn loga_pi_mutex_trylock(lock: *mut c_void) -> bool;
     fn loga_pi_mutex_unlock(lock: *mut c_void);
     fn loga_pi_mutex_assert_held(lock: *mut c_void);
@@ -84,4 +87,17 @@ unsafe impl Backend for PiBackend {
         // SAFETY: The caller's promise: it is initialised.
         unsafe { loga_pi_mutex_assert_held(lock.cast()) };
     }
+}
+
+/// Locks it, unless a signal comes first. May sleep.
+///
+/// # Errors
+///
+/// `ERESTARTSYS`: a signal has come.
+pub(crate) fn lock_interruptibly<T>(lock: &PiMutex<T>) -> Result<PiGuard<'_, T>> {
+    let state = core::ptr::from_ref(lock).cast_mut().cast::<c_void>();
+    // SAFETY: A `Lock` is `repr(C)` and begins with its state, which has been initialised: it exists.
+    to_result(unsafe { loga_pi_mutex_lock_interruptible(state) }).map_err(|_| ERESTARTSYS)?;
+    // SAFETY: The lock was just acquired.
+    Ok(unsafe { Guard::new(lock, ()) })
 }

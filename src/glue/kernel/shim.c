@@ -197,6 +197,11 @@ void loga_pi_mutex_lock(void *lock)
 	rt_mutex_lock((struct rt_mutex *)lock);
 }
 
+int loga_pi_mutex_lock_interruptible(void *lock)
+{
+	return rt_mutex_lock_interruptible(lock);
+}
+
 bool loga_pi_mutex_trylock(void *lock)
 {
 	return rt_mutex_trylock(lock);
