@@ -21,6 +21,7 @@
 //! | [`loading`] | loading, attaching and detaching while users interfere |
 //! | [`memory`] | what the kernel has given out, for `storms` |
 //! | [`ownership`] | channels with an owner that LoGA must find out |
+//! | [`readers`] | a crowd that reads what LoGA answers with locks held |
 //! | [`sharing_pages`] | submission pages that several processes, debuggers and the kernel reach |
 //! | [`steering`] | running outside polling phases, steering decisions and phases, deep queues, busy processors |
 //! | [`storms`] | hundreds of processes that come and go, while LoGA is loaded and unloaded |
@@ -37,6 +38,7 @@ mod fuzz;
 mod loading;
 mod memory;
 mod ownership;
+mod readers;
 mod sharing_pages;
 mod steering;
 pub(crate) mod storms;
@@ -72,6 +74,7 @@ const PROGRAMS: &[&[(&str, Act)]] = &[
     sharing_pages::sleepers::PROGRAMS,
     sharing_pages::epoll::PROGRAMS,
     blocking::PROGRAMS,
+    readers::PROGRAMS,
     bad_input::PROGRAMS,
     failures::PROGRAMS,
     fuzz::PROGRAMS,
@@ -90,6 +93,7 @@ pub(crate) fn quick() -> Vec<Test> {
         ownership::handing::TESTS,
         ownership::moving::TESTS,
         blocking::QUICK,
+        readers::TESTS,
         bad_input::QUICK,
         failures::TESTS,
         fuzz::QUICK,
@@ -114,6 +118,7 @@ pub(crate) fn all() -> Vec<Test> {
         ownership::handing::TESTS,
         ownership::moving::TESTS,
         blocking::TESTS,
+        readers::TESTS,
         bystander::TESTS,
         bad_input::TESTS,
         failures::TESTS,
