@@ -5,7 +5,8 @@
 //!
 //! An `rt_mutex` serves threads of ordinary priority in the order of arrival. A thousand processes
 //! that want it would all be before the next one's call; so they wait here, for each other. Users are
-//! spread over [`WAYS`] queues, so that a crowd of one user is before few others.
+//! spread over [`WAYS`] queues, of which user 0 has one alone, so that a crowd of one user is before few
+//! others.
 
 use super::ffi;
 use super::pi_mutex::{lock_interruptibly, new_pi_mutex, PiGuard, PiMutex};
@@ -37,10 +38,14 @@ impl UserQueues {
     fn way(&self) -> &PiMutex<()> {
         // SAFETY: Process context.
         let user = unsafe { ffi::loga_caller_user() };
+        let [of_root, others @ ..] = &self.ways;
+        if user == 0 {
+            return of_root;
+        }
         let mixed = (user ^ self.seed).wrapping_mul(0x9e37_79b9);
-        let [first, ..] = &self.ways;
         // CAST: four bits.
-        self.ways.get((mixed >> 28) as usize).unwrap_or(first)
+        let way = (mixed >> 28) as usize % others.len();
+        others.get(way).unwrap_or(of_root)
     }
 
     /// Waits until the caller is the first one of its user; the others wait as long as the guard lives.
