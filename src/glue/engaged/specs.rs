@@ -3,13 +3,13 @@
 //! [glue] Priorities, modes and reserves of the clients of a GPU.
 
 use super::scheduler::MAX_PROTECTED;
-use crate::engaged::{Mode, Reserve, Row, SchedulingParameters, Terms, Why, SPECS};
-use crate::glue::gpu::books::{Books, Page};
+use crate::engaged::{Mode, Reserve, Row, SchedulingParameters, Specs, Terms, Why, SPECS};
+use crate::glue::gpu::books::{Books, ClientKernel, Page};
 use crate::glue::gpu::submission_pages::list;
 use crate::glue::gpu::Gpu;
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::process::{exists, is_alive, number_of};
-use crate::share::{shortest_period, CoarseReserve, Subject};
+use crate::share::{shortest_period, CoarseReserve, Member, Subject};
 use crate::uapi::Refusal;
 use crate::units::Ns;
 use kernel::prelude::*;
@@ -20,6 +20,18 @@ pub(crate) struct ListedSpec {
     pub(crate) row: Row,
     pub(crate) reserve: Option<Reserve>,
     pub(crate) coarse: Option<CoarseReserve>,
+}
+
+/// Whether a client is protected.
+fn is_protected(
+    specs: &Specs<KVVec<Option<Row>>>,
+    client: Option<&ClientKernel>,
+    member: Option<&Member>,
+) -> bool {
+    let spec = member.and_then(|member| specs.resolve(member.identity()));
+    let row = spec.and_then(|spec| specs.get(spec));
+    client.is_some_and(|client| client.wait_queue.is_some())
+        && row.is_some_and(|row| row.spec.mode == Mode::Protected)
 }
 
 impl Books {
@@ -48,7 +60,8 @@ impl Books {
         let Some(client) = self.clients.get(at) else {
             return;
         };
-        let is_protected = self.is_protected(at);
+        let member = self.state.shares.members().get(at);
+        let is_protected = is_protected(&self.specs, Some(client), member);
         let mut protected = self.engaged.protected_pages.lock();
         let (mut changed, was_full) = (false, protected.len() >= MAX_PROTECTED);
         for page in self.pages.all().iter().filter(|page| page.at() == at) {
@@ -87,22 +100,14 @@ impl Books {
         }
     }
 
-    /// Whether the client at `at` is protected.
-    fn is_protected(&self, at: usize) -> bool {
-        let client = self.clients.get(at);
-        let member = self.state.shares.members().get(at);
-        let spec = member.and_then(|member| self.specs.resolve(member.identity()));
-        let row = spec.and_then(|spec| self.specs.get(spec));
-        client.is_some_and(|client| client.wait_queue.is_some())
-            && row.is_some_and(|row| row.spec.mode == Mode::Protected)
-    }
-
     /// Lets stores to pages of protected clients pass, and has those to all others decided on by
     /// the wait queues of their clients.
     pub(crate) fn assign_wait_queues(&mut self) {
         let is_protected = |page: &Page| {
             let computes = page.gate().is_some_and(|gate| gate.computes());
-            computes && self.is_protected(page.at())
+            let client = self.clients.get(page.at());
+            let member = self.state.shares.members().get(page.at());
+            computes && is_protected(&self.specs, client, member)
         };
         let mut protected = self.engaged.protected_pages.lock();
         protected.clear();

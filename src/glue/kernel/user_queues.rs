@@ -10,7 +10,6 @@
 
 use super::ffi;
 use super::pi_mutex::{lock_interruptibly, new_pi_mutex, PiGuard, PiMutex};
-use kernel::error::Result;
 use kernel::prelude::*;
 
 /// Queues: as many callers at most wait for the lock behind them.
