@@ -97,7 +97,7 @@ impl<S: Storage<Of<Record>: 'static>> Decider<S> {
             .submissions
             .as_ref()
             .is_none_or(|submissions| submissions.is_open());
-        !open && core::mem::take(&mut self.leaked)
+        !open && self.silent.is_none() && core::mem::take(&mut self.leaked)
     }
 
     /// These channels have work that passed without a decision: lengths that are measured beside it

@@ -10,8 +10,9 @@
 //! completion thread has to run ([`Decider::next`]). No call allocates, sleeps or reads a clock.
 //!
 //! All clients pass while there are no [`Submissions`]; one passes without a decision if it has no
-//! wait queue, or if all may pass because a turn is overdue. The decider remembers that
-//! ([`Decider::leak`]): the entries that were made so have to go before it decides again.
+//! wait queue, or if all may pass: because a turn is overdue, or while the completion thread does not
+//! run ([`Decider::falls_silent`]). The decider remembers that ([`Decider::leak`]): the entries that
+//! were made so have to go before it decides again.
 
 use super::client::{Client, BACKGROUND};
 use super::detection::Detection;
@@ -80,6 +81,8 @@ pub struct Decider<S: Storage<Of<Record>: 'static>> {
     pub(super) timer: Option<Ns>,
     /// Clients passed without being decided on: all entries have to go.
     pub(super) leaked: bool,
+    /// Since when all clients pass, since the completion thread does not run.
+    pub(super) silent: Option<Ns>,
     pub(super) wakes: Wakes,
     /// What has happened to clients, until it is told.
     pub(super) reports: Reports,
@@ -101,6 +104,7 @@ impl<S: Storage<Of<Record>: 'static>> Default for Decider<S> {
             sleepers: [0; WAIT_QUEUES],
             timer: None,
             leaked: false,
+            silent: None,
             wakes: Wakes::default(),
             reports: Reports::NONE,
         }
@@ -133,6 +137,7 @@ impl<S: Storage<Of<Record>: 'static>> Decider<S> {
     /// with entries are no longer those of a turn, as after [`abandon`](Self::abandon).
     pub fn replace(&mut self, now: Ns, submissions: &mut Option<Submissions<S>>) {
         self.abandon(now);
+        self.silent = None;
         self.past = self.sums();
         match submissions {
             Some(_) => self.wait_queues = WaitQueues::default(),
@@ -151,6 +156,32 @@ impl<S: Storage<Of<Record>: 'static>> Decider<S> {
         self.leftovers = Leftovers::default();
         self.timer = None;
         self.wakes.add_all(None);
+    }
+
+    /// The completion thread does not run: all clients pass until it [does](Self::runs_again). False
+    /// if that is known, or if no submission is decided on.
+    pub fn falls_silent(&mut self, now: Ns) -> bool {
+        if self.submissions.is_none() || self.silent.is_some() {
+            return false;
+        }
+        self.abandon(now);
+        self.silent = Some(now);
+        self.leaked = true;
+        true
+    }
+
+    /// The completion thread runs: submissions are decided on from now on. For how long they were not,
+    /// if it had fallen silent.
+    pub fn runs_again(&mut self, now: Ns) -> Option<Ns> {
+        let since = self.silent.take()?;
+        // Turns that were granted meanwhile were seen by nobody.
+        self.abandon(now);
+        Some(now.saturating_sub(since))
+    }
+
+    /// Whether all pass since the completion thread does not run.
+    pub const fn is_silent(&self) -> bool {
+        self.silent.is_some()
     }
 
     /// Clients pass without being decided on: all entries have to go.
@@ -195,7 +226,8 @@ impl<S: Storage<Of<Record>: 'static>> Decider<S> {
             return Store::Undecided;
         };
         // Without a client the wait queue is being given anew.
-        if submissions.client(at).is_none() || submissions.is_open_for(at) {
+        if self.silent.is_some() || submissions.client(at).is_none() || submissions.is_open_for(at)
+        {
             self.leaked = true;
             return Store::Undecided;
         }
@@ -241,7 +273,7 @@ impl<S: Storage<Of<Record>: 'static>> Decider<S> {
         let waits = submissions
             .and_then(|submissions| submissions.client(at))
             .is_some_and(|client| client.waits());
-        waits && self.detection.window_of() != Some(at)
+        waits && self.silent.is_none() && self.detection.window_of() != Some(at)
     }
 
     /// Threads that sleep at a wait queue.

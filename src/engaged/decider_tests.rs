@@ -466,3 +466,39 @@ fn sums_outlive_the_turns() {
     assert_eq!(decider.sums().0.total(), US(20));
     assert_eq!(decider.store(US(42), 0, NICE), Store::Undecided);
 }
+
+#[test]
+fn all_pass_while_the_completion_thread_is_silent_and_are_decided_on_once_it_runs() {
+    let mut decider = decider(3);
+    submits(&mut decider, US(0), 0, A);
+    waits(&mut decider, US(10), 1);
+    assert!(decider.queues(1));
+    assert!(decider.falls_silent(US(3_000_000)));
+    // All threads are woken, once.
+    assert_eq!(decider.take_wakes().all.iter().count(), WAIT_QUEUES);
+    assert!(!decider.falls_silent(US(3_000_001)));
+    for at in [0, 1, 2, 0] {
+        assert!(!decider.queues(at));
+        assert_eq!(decider.store(US(3_000_010), at, NICE), Store::Undecided);
+    }
+    // No entry is taken away before the thread runs.
+    assert!(!decider.take_leak());
+    assert_eq!(decider.runs_again(US(4_500_000)), Some(US(1_500_000)));
+    assert_eq!(decider.runs_again(US(4_500_001)), None);
+    assert!(decider.take_leak());
+    submits(&mut decider, US(4_500_010), 2, B);
+    waits(&mut decider, US(4_500_020), 0);
+}
+
+#[test]
+fn silence_without_submissions_lets_nobody_wait_later() {
+    let mut decider = Decider::<Vectors>::default();
+    assert!(!decider.falls_silent(US(0)));
+    decider.replace(US(0), &mut engine());
+    assert!(decider.falls_silent(US(1)));
+    // It is set anew, and its thread runs.
+    decider.replace(US(2), &mut engine());
+    assert_eq!(decider.runs_again(US(3)), None);
+    assert_eq!(decider.join(US(3), 7, None), Some(0));
+    assert_eq!(decider.store(US(4), 0, NICE), Store::Opens);
+}

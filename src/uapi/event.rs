@@ -77,8 +77,11 @@ pub const EVENT_BREACHED: u32 = 14;
 /// it says [`Group::turn`](super::Group::turn). There is one each time that the turn is passed on,
 /// some 30 a second on a GPU, so that readers have to ask for this kind by its bit.
 pub const EVENT_TURN: u32 = 15;
+/// Submissions are decided on again after [`FALLBACK_SILENT`]; `value` is for how long all passed, in
+/// nanoseconds.
+pub const EVENT_ENGAGED: u32 = 16;
 /// One past the last kind.
-pub const EVENT_KINDS: u32 = 16;
+pub const EVENT_KINDS: u32 = 17;
 /// The kinds that tell what happens now and then; not [`EVENT_TURN`], which comes all the time.
 pub const EVENTS_RARE: u64 = ((1 << EVENT_KINDS) - 1) & !(1 << EVENT_TURN);
 
@@ -92,6 +95,8 @@ pub const FALLBACK_IDLE_THROTTLE: u64 = 2;
 pub const FALLBACK_OVERRUN: u64 = 3;
 /// A submission that was decided on did not end in time: the others pass until it has.
 pub const FALLBACK_SUBMISSION: u64 = 4;
+/// The thread that passes turns on did not run for 3 s while a client waited: all pass until it does.
+pub const FALLBACK_SILENT: u64 = 5;
 
 /// Argument of [`super::IOC_SUBSCRIBE`]: replaces what the file subscribed to before.
 #[repr(C)]
@@ -286,7 +291,7 @@ mod tests {
 
     #[test]
     fn turns_are_not_among_the_rare_kinds() {
-        assert_eq!(EVENTS_RARE, 0x7fff);
+        assert_eq!(EVENTS_RARE, 0x1_7fff);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use kernel::sync::atomic::Relaxed;
 /// The GPU as `/dev/loga` shows it.
 pub(super) fn describe(books: &Books, gpu: &Gpu) -> uapi::Gpu {
     let stats = books.state.engine.stats();
-    let config = books.state.engine.config();
+    let config = &gpu.effective_config(books);
     let sums = books.state.sums();
     let (waits, misses) = gpu.engaged.sums();
     let mut flags = 0;

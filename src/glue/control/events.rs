@@ -53,9 +53,16 @@ pub(crate) fn fallback(gpu: u32, reason: &Reason) {
         Reason::Engine(Fallback::Late { .. }) => uapi::FALLBACK_LATE,
         Reason::Engine(Fallback::IdleThrottle { .. }) => uapi::FALLBACK_IDLE_THROTTLE,
         Reason::FaultOverrun(_) => uapi::FALLBACK_OVERRUN,
+        Reason::Silent(_) => uapi::FALLBACK_SILENT,
         Reason::Lost => return lost(gpu),
     };
     publish(gpu, uapi::EVENT_FALLBACK, None, number, Default::default());
+}
+
+/// The completion thread runs again: submissions are decided on after they `passed` for so long.
+pub(crate) fn engaged(gpu: u32, passed: Ns) {
+    let name = Default::default();
+    publish(gpu, uapi::EVENT_ENGAGED, None, passed.get(), name);
 }
 
 /// All clients pass without a decision, since a submission has not ended.

@@ -66,7 +66,7 @@ impl Drop for Directory {
 
 /// Writes the value of a knob.
 fn show(gpu: &Gpu, name: &str, f: &mut Text<'_>) -> fmt::Result {
-    let config = *gpu.books.lock().state.engine.config();
+    let config = gpu.effective_config(&gpu.books.lock());
     if name == "available_policies" {
         let supported = |kind: &&PolicyKind| config.supplies(**kind).is_ok();
         for (at, kind) in PolicyKind::ALL.iter().filter(supported).enumerate() {

@@ -312,7 +312,10 @@ fn sleep(gpu: &Gpu, gate: &Gate, wait_queue: Option<usize>) {
     let waited = ffi::now().saturating_sub(since);
     if result == ffi::TIMED_OUT {
         gpu.overruns.fetch_add(1, Relaxed);
-        let reason = trace::Reason::FaultOverrun(waited);
+        let reason = match wait_queue {
+            Some(_) => trace::Reason::Silent(waited),
+            None => trace::Reason::FaultOverrun(waited),
+        };
         trace::gpu_fallback(number, &reason);
         events::fallback(number, &reason);
     }

@@ -7,6 +7,7 @@
 use super::opening::Opening;
 use super::scheduler::{Engaged, MAX_PROTECTED};
 use crate::engaged::{Action, Doing, Leftovers, Reading, Running, Work as Known, LEFTOVERS};
+use crate::glue::control::events;
 use crate::glue::gpu::bar::MappedRange;
 use crate::glue::gpu::device::Device;
 use crate::glue::gpu::gate::Gate;
@@ -28,6 +29,7 @@ impl Engaged {
         // TIMEOUT: each pass ends a stage of the turn, or reads channels.
         loop {
             self.alive.store(ffi::now().get(), Relaxed);
+            self.run_again(gpu);
             self.wake();
             if gpu.device.is_blind() {
                 self.suspend();
@@ -76,6 +78,15 @@ impl Engaged {
                     self.read(gpu, &work);
                 }
             }
+        }
+    }
+
+    /// Submissions are decided on again if all passed since this thread did not run.
+    fn run_again(&self, gpu: &Gpu) {
+        let again = self.state.lock().run_again();
+        // The pages are dropped without the lock.
+        if let Some((passed, _opening)) = again {
+            events::engaged(gpu.device.number(), passed);
         }
     }
 

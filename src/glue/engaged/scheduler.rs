@@ -11,7 +11,7 @@
 //! passes the turn on. Reads do not ask: they get an entry that cannot be written through.
 //!
 //! Everything fails open: without the slots' registers, with a GPU that does not answer or is
-//! away, and if the completion thread does not run, all clients pass.
+//! away, and while the completion thread does not run, all clients pass.
 
 use super::opening::Opening;
 pub(crate) use super::state::{EngagedRoom, QueueFigures};
@@ -308,8 +308,8 @@ impl Engaged {
     }
 
     /// Waits until a client may try again. Called by the fault handler without any lock, after
-    /// [`enter`](Self::enter) has answered no. 0; `-ETIME` if the completion thread is stuck, and
-    /// all clients pass from now on; else a signal is pending.
+    /// [`enter`](Self::enter) has answered no. 0; `-ETIME` if the caller is the first to find that the
+    /// completion thread does not run, and all clients pass until it does; else a signal is pending.
     pub(crate) fn wait(&self, at: usize) -> c_int {
         let Some(wait_queue) = self.wait_queues.get(at) else {
             return 0;
@@ -333,11 +333,24 @@ impl Engaged {
                 state.wake_completion_thread();
             }
         }
+        let is_first = stuck && self.fall_silent();
         self.wake();
-        if stuck {
-            self.disengage();
+        match stuck && !is_first {
+            true => 0,
+            false => result,
         }
-        result
+    }
+
+    /// Lets all clients pass until the completion thread runs. False if they do already.
+    fn fall_silent(&self) -> bool {
+        let opening = self.state.lock().fall_silent();
+        // Its pages are dropped without the lock.
+        opening.is_some()
+    }
+
+    /// Whether clients pass without a decision since the completion thread does not run.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.state.lock().decider.is_silent()
     }
 
     /// Maps the slots of the channels, if the driver has moved them since. May sleep.

@@ -158,6 +158,27 @@ impl State {
         core::mem::take(&mut self.opening)
     }
 
+    /// The completion thread does not run: all clients pass until it does. The caller drops the answer
+    /// without the lock; nothing if that is known, or if no submission is decided on.
+    pub(super) fn fall_silent(&mut self) -> Option<Opening> {
+        if !self.decider.falls_silent(ffi::now()) {
+            return None;
+        }
+        self.asleep = None;
+        // It may have been left asleep.
+        if let Some(completion_thread) = &self.completion_thread {
+            completion_thread.wake();
+        }
+        Some(core::mem::take(&mut self.opening))
+    }
+
+    /// The completion thread runs. If all passed since it did not: for how long, and the pages that
+    /// got entries meanwhile, which the caller drops without the lock.
+    pub(super) fn run_again(&mut self) -> Option<(Ns, Opening)> {
+        let passed = self.decider.runs_again(ffi::now())?;
+        Some((passed, core::mem::take(&mut self.opening)))
+    }
+
     /// Decides by these submissions from now on, or lets all pass. The caller drops the answer, and
     /// what is in `submissions` afterwards, without the lock.
     pub(super) fn replace(

@@ -2,6 +2,7 @@
 
 //! [glue] Changing the knobs and shares of a GPU at run time.
 
+use super::books::Books;
 use super::Gpu;
 use crate::error::Error;
 use crate::glue::control::events;
@@ -28,6 +29,13 @@ impl Gpu {
         wanted.dispatch.map(EngagedRoom::new).transpose()
     }
 
+    /// The knobs as they have effect: while the completion thread does not run, no dispatcher decides.
+    pub(crate) fn effective_config(&self, books: &Books) -> Config {
+        let mut config = *books.state.engine.config();
+        config.dispatch = config.dispatch.filter(|_| !self.engaged.is_silent());
+        config
+    }
+
     /// Changes the given knobs, all of them or none, with what [`prepare`](Self::prepare) has
     /// returned. With a new policy all clients run until it has decided; a decision is due at once.
     ///
@@ -51,9 +59,7 @@ impl Gpu {
         if new.policy != old.policy {
             events::policy(self.device.number(), new.policy.name());
         }
-        // If the completion thread was stuck, it is off although it is set.
-        let fell = room.is_some() && !self.engaged.is_on();
-        if new.dispatch != old.dispatch || fell {
+        if new.dispatch != old.dispatch {
             books.engage(self, room);
         } else {
             books.set_reserves();

@@ -352,7 +352,7 @@ impl Gpu {
     /// # Errors
     ///
     /// `ERESTARTSYS`: a signal has come.
-    pub(crate) fn in_turn(&self) -> Result<PiGuard<'_, ()>> {
+    pub(crate) fn enter_as_reader(&self) -> Result<PiGuard<'_, ()>> {
         self.readers.enter_interruptibly()
     }
 

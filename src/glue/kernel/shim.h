@@ -56,6 +56,7 @@ bool loga_need_resched(void);
 void loga_preempt_enable(void);
 void loga_pi_mutex_init(void *lock, const char *name, struct lock_class_key *key);
 void loga_pi_mutex_lock(void *lock);
+int loga_pi_mutex_lock_interruptible(void *lock);
 bool loga_pi_mutex_trylock(void *lock);
 void loga_pi_mutex_unlock(void *lock);
 void loga_pi_mutex_assert_held(void *lock);

@@ -336,7 +336,8 @@ TRACE_EVENT(loga_fault_wait_end,
 	{ 3, "throttled-on-idle-gpu" },		\
 	{ 4, "fault-waited-too-long" },		\
 	{ 5, "gpu-lost" },			\
-	{ 6, "all-throttled-too-long" }
+	{ 6, "all-throttled-too-long" },	\
+	{ 7, "completion-thread-silent" }
 
 TRACE_EVENT(loga_gpu_fallback,
 	TP_PROTO(u32 gpu, u32 reason, u64 lasting_ns),

@@ -174,6 +174,8 @@ pub(crate) enum Reason {
     Engine(Fallback),
     /// A fault waited past the bound.
     FaultOverrun(Ns),
+    /// The completion thread does not run; a client has waited for it.
+    Silent(Ns),
     /// The device answered with all ones.
     Lost,
 }
@@ -188,6 +190,7 @@ pub(crate) fn gpu_fallback(gpu: u32, reason: &Reason) {
         Reason::Engine(Fallback::Barrier { lasting }) => (6, *lasting),
         Reason::FaultOverrun(waited) => (4, *waited),
         Reason::Lost => (5, Ns::ZERO),
+        Reason::Silent(waited) => (7, *waited),
     };
     raw_gpu_fallback(gpu, number, lasting.get());
 }

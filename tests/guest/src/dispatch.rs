@@ -3,6 +3,7 @@
 //! [tool] Tests of engaged scheduling with real processes: which submission reaches the GPU first.
 
 use crate::caller::{Caller, SOON};
+use crate::calls::Calls;
 use crate::faults::occupy;
 use crate::ktap::{ensure, Verdict};
 use crate::limits::within;
@@ -10,6 +11,7 @@ use crate::load::Load;
 use crate::stage::{Stage, EXACT, FINE, LAZY};
 use crate::truth::{shares, Truth};
 use crate::{busy, sysfs, threads};
+use loga::uapi;
 use rustix::process::{setpriority_process, Pid};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -30,7 +32,7 @@ crate::ktap::tests![
     remapped_page_takes_turns,
     reading_a_page_does_not_wait_and_opens_no_way_to_store,
     clients_stopped_and_killed_at_random_hold_no_other_back,
-    completion_thread_that_does_not_run_lets_all_pass,
+    completion_thread_that_does_not_run_lets_all_pass_until_it_does,
 ];
 
 /// Parameters of LoGA for these tests: what is throttled is decided by nothing else.
@@ -374,27 +376,48 @@ fn clients_stopped_and_killed_at_random_hold_no_other_back() -> Verdict {
     stage.teardown()
 }
 
-fn completion_thread_that_does_not_run_lets_all_pass() -> Verdict {
+fn completion_thread_that_does_not_run_lets_all_pass_until_it_does() -> Verdict {
     let stage = Stage::set(LAZY, PRIO)?;
+    let calls = Calls::open()?;
+    calls
+        .subscribe(1 << uapi::EVENT_FALLBACK | 1 << uapi::EVENT_ENGAGED)
+        .map_err(|errno| errno.to_string())?;
     let (mut holder, mut waits) = waiting(1_000_000)?;
     for thread in threads::named("loga-watch")? {
         busy::pin(thread.pid, 1).map_err(|errno| errno.to_string())?;
     }
     let started = AtomicBool::new(false);
-    let took_us = std::thread::scope(|scope| {
+    let (took_us, shown) = std::thread::scope(|scope| {
         let spinner = scope.spawn(|| occupy(Duration::from_secs(6), &started));
-        let took_us = took(&mut waits);
+        let found = took(&mut waits).and_then(|took_us| Ok((took_us, sysfs::read("dispatch")?)));
         spinner
             .join()
             .map_err(|_| "the thread of high priority panicked".to_string())??;
-        took_us
+        found
     })?;
     println!("# store took {took_us} us");
     within("us of a store", took_us, 2_500_000..5_000_000)?;
-    // Nothing is decided on until it is set again.
-    sysfs::write("dispatch", "prio")?;
+    ensure!(shown == "none", "while all pass, dispatch is {shown}");
+    // Nobody sets it again.
+    let since = Instant::now();
+    while sysfs::read("dispatch")? != "prio" {
+        ensure!(since.elapsed() < SOON, "dispatch stays off");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let before = counters()?[0];
     holder.ask("store 100")?;
-    ensure!(counters()?[0] > 0, "{:?}", counters()?);
+    let after = counters()?[0];
+    ensure!(after > before, "{before} grants, and then {after}");
+    let events = calls.events()?;
+    let told: Vec<(u32, u64)> = events
+        .iter()
+        .map(|event| (event.kind, event.value))
+        .collect();
+    let [(uapi::EVENT_FALLBACK, uapi::FALLBACK_SILENT), (uapi::EVENT_ENGAGED, passed)] = told[..]
+    else {
+        return Err(format!("events {told:?}"));
+    };
+    within("ns in which all passed", passed, 500_000_000..6_000_000_000)?;
     drop((holder, waits));
     stage.teardown()
 }

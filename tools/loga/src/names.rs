@@ -152,6 +152,7 @@ pub const EVENTS: [&str; uapi::EVENT_KINDS as usize] = [
     "exceeded",
     "breached",
     "turn",
+    "engaged",
 ];
 
 /// Kind of an event.
@@ -161,7 +162,14 @@ pub fn event(number: u32) -> String {
 
 /// Why all clients run.
 pub fn fallback(number: u64) -> String {
-    let words = ["contract", "late", "idle-throttle", "overrun", "submission"];
+    let words = [
+        "contract",
+        "late",
+        "idle-throttle",
+        "overrun",
+        "submission",
+        "silent",
+    ];
     word("fallback", &words, number)
 }
 
@@ -197,6 +205,8 @@ mod word_tests {
         assert_eq!(scale(Scale::Active as u32), "active");
         assert_eq!(event(uapi::EVENT_POLICY), "policy");
         assert_eq!(fallback(uapi::FALLBACK_OVERRUN), "overrun");
+        assert_eq!(event(uapi::EVENT_ENGAGED), "engaged");
+        assert_eq!(fallback(uapi::FALLBACK_SILENT), "silent");
         assert_eq!(mode(uapi::MODE_HT), "ht");
         assert_eq!(reserve(uapi::RESERVE_CBS), "cbs");
         assert_eq!(state(77), "state 77");

@@ -35,7 +35,7 @@ const OF_SUBMISSIONS: [(u32, &str); 4] = [
     (uapi::EVENT_BREACHED, "submissions longer than declared"),
 ];
 
-/// One event; an object of `loga events --json`. Which of the last seven members there are depends
+/// One event; an object of `loga events --json`. Which of the last eight members there are depends
 /// on the kind.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub(crate) struct Line {
@@ -62,6 +62,9 @@ pub(crate) struct Line {
     pub(crate) gained_ns: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) claimed_gpu: Option<u64>,
+    /// For how long submissions were not decided on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) passed_ns: Option<u64>,
     /// How many submissions it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) submissions: Option<u64>,
@@ -108,6 +111,7 @@ impl Line {
             policy: (event.kind == uapi::EVENT_POLICY).then(|| names::text(&event.name)),
             gained_ns: value(uapi::EVENT_EVASION),
             claimed_gpu: value(uapi::EVENT_ELSEWHERE),
+            passed_ns: value(uapi::EVENT_ENGAGED),
             submissions: OF_SUBMISSIONS.iter().find_map(|(kind, _)| value(*kind)),
         }
     }
@@ -152,6 +156,9 @@ impl Line {
         }
         if let Some(claimed_gpu) = self.claimed_gpu {
             write!(out, ", it has claimed GPU {claimed_gpu}")?;
+        }
+        if let Some(passed_ns) = self.passed_ns {
+            write!(out, " again, all passed for {:.1} ms", ms(passed_ns))?;
         }
         if let Some(count) = self.submissions {
             let of_kind = |(kind, _): &&(u32, _)| names::event(*kind) == self.event;
@@ -317,14 +324,18 @@ mod tests {
             of_gpu(uapi::EVENT_POLICY, 0, b"maxmin"),
             of_gpu(uapi::EVENT_GPU_LOST, 0, b""),
             of_gpu(uapi::EVENT_TURN, 0, b""),
+            of_gpu(uapi::EVENT_FALLBACK, uapi::FALLBACK_SILENT, b""),
+            of_gpu(uapi::EVENT_ENGAGED, 3_200_000_000, b""),
         ]);
-        let text = events(&fake, "--times 4");
+        let text = events(&fake, "--times 6");
         let said: Vec<&str> = text.lines().filter_map(|line| line.get(14..)).collect();
         let expected = [
             " GPU 0: fallback, all clients run: late",
             " GPU 0: policy maxmin decides",
             " GPU 0: gpu-lost",
             " GPU 0: turn, none has it",
+            " GPU 0: fallback, all clients run: silent",
+            " GPU 0: engaged again, all passed for 3200.0 ms",
         ];
         assert_eq!(said, expected);
     }
