@@ -34,10 +34,10 @@ pub(super) struct Apriori {
 }
 
 impl Apriori {
-    /// With a full capacity; periods begin now.
-    pub(super) fn new(terms: &Terms, now: Ns) -> Self {
+    /// With this much left; periods begin now.
+    pub(super) fn new(terms: &Terms, now: Ns, left: i64) -> Self {
         Self {
-            left: signed(terms.capacity),
+            left,
             next: now.saturating_add(terms.period),
             committed: Ns::ZERO,
             wanted: Ns::ZERO,

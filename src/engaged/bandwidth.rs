@@ -76,13 +76,6 @@ impl Bandwidth {
         }
     }
 
-    /// It was late by its own fault: nothing of that is caught up.
-    pub(super) fn forget_late(&mut self, terms: &Terms, now: Ns) {
-        if self.virtual_time(terms) < now {
-            *self = Self::after(now);
-        }
-    }
-
     /// What it has been late with for longer than its period is lost; if it is not firm, beyond
     /// [`LATE`] more. A firm one whose deadline for a command of this cost is not over is not late,
     /// however many periods that is for.

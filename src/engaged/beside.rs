@@ -28,7 +28,7 @@ impl<S: Storage<Of<Record>: 'static>> Submissions<S> {
         let Some(holder) = holder else {
             return false;
         };
-        self.disturb(now, at, reserve, ran);
+        self.disturb(now, at, Some(reserve), ran);
         if self.comes_before(holder, at) && !self.open {
             self.pay_overlap(now, at, ran);
         }

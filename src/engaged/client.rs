@@ -8,6 +8,7 @@ use super::missed::Bond;
 use super::waits::{Held, Waits};
 use super::{Forecast, HT_DEPTH, MOST_UNUSED};
 use crate::candidate::Prio;
+use crate::share::Rate;
 use crate::units::Ns;
 use core::ops::DerefMut;
 
@@ -62,8 +63,20 @@ pub(super) struct Waiting {
     pub(super) held: Held,
     /// The present turn was given to another client while it was ready.
     pub(super) overtaken: bool,
-    /// It got no grant for a while for what it owes.
-    pub(super) owed: bool,
+    /// Its reserve counts it: not while its client gets no grant for what it owes.
+    pub(super) counted: bool,
+}
+
+/// Who pays for a submission.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Payer {
+    /// Nothing was promised to its client, and nothing to others any more.
+    #[default]
+    Unpromised,
+    /// The reserve at this position.
+    Reserve(usize),
+    /// Its reserve is gone, which had this rate: what is set afterwards begins when it is paid for.
+    Gone(Rate),
 }
 
 /// A submission in flight.
@@ -79,8 +92,8 @@ pub(super) struct Flight {
     pub(super) stale: bool,
     /// Whether another client was on the engine before.
     pub(super) switched: bool,
-    /// Position of that reserve.
-    pub(super) reserve: usize,
+    /// Who pays for it.
+    pub(super) payer: Payer,
     /// Whether it passed since it had waited for too long.
     pub(super) floor: bool,
     /// What is promised of it.
@@ -88,6 +101,14 @@ pub(super) struct Flight {
 }
 
 impl Flight {
+    /// The position of its reserve, if that is still there.
+    pub(super) const fn reserve(&self) -> Option<usize> {
+        match self.payer {
+            Payer::Reserve(at) => Some(at),
+            Payer::Unpromised | Payer::Gone(_) => None,
+        }
+    }
+
     /// What its reserve pays for it.
     pub(super) fn pays(&self, used: Ns) -> Ns {
         let used = used.saturating_add(self.fee);
@@ -226,6 +247,15 @@ impl<R: DerefMut<Target = [Record]>> Client<R> {
         *free = flight;
         self.in_flight = self.in_flight.saturating_add(1);
         true
+    }
+
+    /// Whether what is promised to it has changed since a submission in flight was granted.
+    pub(super) fn has_changed(&self) -> bool {
+        let flights = self.flights.get(..self.in_flight).unwrap_or_default();
+        let own = Some(self.setting.reserve);
+        flights
+            .iter()
+            .any(|flight| flight.stale || flight.reserve() != own)
     }
 
     /// Submissions in flight.

@@ -46,25 +46,36 @@ impl<S: Storage<Of<Record>: 'static>> Submissions<S> {
 
     /// Notes a submission of a client that has ended: it may have been longer than other reserves
     /// count with. Returns what the deadline of one bears, if it was longer than that.
-    pub(super) fn disturb(&mut self, now: Ns, at: usize, of: usize, used: Ns) -> Option<Ns> {
-        let terms = self.reserve(of).map(|reserve| *reserve.terms());
+    pub(super) fn disturb(
+        &mut self,
+        now: Ns,
+        at: usize,
+        of: Option<usize>,
+        used: Ns,
+    ) -> Option<Ns> {
+        let terms = of.and_then(|of| self.reserve(of));
+        let terms = terms.map(|reserve| *reserve.terms());
         let declared = terms.and_then(|terms| terms.longest);
-        if declared.is_some_and(|longest| used <= longest) {
+        // Its mode may have been another one when they passed.
+        let (may, depth) = self.client(at).map_or((1, 1), |client| {
+            // CAST: a small number.
+            let left = client.in_flight() as u64;
+            let may = client.setting.mode.depth();
+            (may, may.max(left.saturating_add(1)))
+        });
+        let keeps_word = declared.is_some_and(|longest| used <= longest);
+        if keeps_word && depth <= may {
             // Admission counted with it.
             return None;
         }
         // What a firm one used beyond that comes before the deadlines of others.
-        let breach = terms.is_some_and(|terms| terms.is_firm());
-        // Its mode may have been another one when they passed.
-        let depth = self.client(at).map_or(1, |client| {
-            // CAST: a small number.
-            let left = client.in_flight() as u64;
-            client.setting.mode.depth().max(left.saturating_add(1))
-        });
+        let breach = terms.is_some_and(|terms| terms.is_firm()) && !keeps_word;
         let together = used.saturating_mul(depth);
         let mut most: Option<Ns> = None;
         let others = self.reserves.iter_mut().enumerate();
-        for reserve in others.filter_map(|(at, reserve)| reserve.as_mut().filter(|_| at != of)) {
+        for reserve in
+            others.filter_map(|(at, reserve)| reserve.as_mut().filter(|_| Some(at) != of))
+        {
             let bound = reserve.bound.filter(|bound| together > *bound);
             if bound.is_some() || breach && reserve.bound.is_some() {
                 reserve.disturbed = reserve.disturbed.or(Some(Void::Foreign));
@@ -81,8 +92,8 @@ impl<S: Storage<Of<Record>: 'static>> Submissions<S> {
             MAX_DEBT
         };
         let until = now.saturating_add(debt.min(most));
-        // A firm reserve owes it.
-        if let Some(client) = self.clients.get_mut(at).filter(|_| !breach) {
+        // A firm reserve owes it; and whoever keeps its word does not owe that its mode was changed.
+        if let Some(client) = self.clients.get_mut(at).filter(|_| !breach && !keeps_word) {
             client.owed.barred = client.owed.barred.max(until);
         }
         Some(bears)
@@ -105,6 +116,15 @@ impl<S: Storage<Of<Record>: 'static>> Submissions<S> {
         }
     }
 
+    /// A submission has used more than its reserve had left: those of it that are in flight beside it
+    /// are late by their own fault, whatever is left when they end.
+    pub(super) fn overdraw(&mut self, flight: &Flight) {
+        if let Some(at) = flight.reserve() {
+            self.in_flight_of(at)
+                .for_each(|other| other.bond.void = other.bond.void.or(Some(Void::Own)));
+        }
+    }
+
     /// Counts a submission that has ended after it was due. `alone`: nothing was on the engine that
     /// had passed without a decision. `breach`: it was longer than declared.
     pub(super) fn judge(
@@ -115,7 +135,7 @@ impl<S: Storage<Of<Record>: 'static>> Submissions<S> {
         breach: bool,
     ) -> Option<(Ns, Option<Void>)> {
         let due = flight.bond.due.filter(|due| *due < now)?;
-        let reserve = self.reserves.get_mut(flight.reserve)?.as_mut()?;
+        let reserve = self.reserves.get_mut(flight.reserve()?)?.as_mut()?;
         let own = breach || reserve.left(now) < 0;
         let void = match flight.bond.void {
             _ if !alone => Some(Void::Fallback),

@@ -2,12 +2,12 @@
 
 //! [pure] Reserves that come, change and go while clients use them, and the background beside them.
 
-use super::client::Flight;
-use super::client::BACKGROUND;
+use super::client::{Flight, Payer, BACKGROUND};
 use super::submissions::Submissions;
 use super::terms::charge;
-use super::{Kind, Record, Reserve, Terms};
+use super::{Kind, Record, Reserve, Terms, MAX_DEBT};
 use crate::fair::mul_div;
+use crate::share::Rate;
 use crate::storage::Storage;
 use crate::units::Ns;
 
@@ -82,9 +82,7 @@ impl<S: Storage<Of<Record>: 'static>> Submissions<S> {
                 return;
             }
         }
-        // Submissions in flight are no longer charged to it.
-        self.in_flight_of(at)
-            .for_each(|flight| flight.reserve = usize::MAX);
+        self.orphan(now, at);
         let from = self.paid;
         if let Some(reserve) = self.reserves.get_mut(at) {
             *reserve = terms.map(|terms| Reserve::after(terms, now, from));
@@ -92,21 +90,60 @@ impl<S: Storage<Of<Record>: 'static>> Submissions<S> {
         self.wait_again(now, at);
     }
 
-    /// Notes until when what a reserve has used ahead is paid for, a period of it at most.
+    /// The reserve at a position goes: its submissions in flight are charged to what is set afterwards,
+    /// now what is expected of them at most, and what they use beyond that at their ends.
+    fn orphan(&mut self, now: Ns, at: usize) {
+        let rate = self
+            .reserve(at)
+            .map(|reserve| reserve.terms().coarse().rate);
+        let payer = rate
+            .filter(|_| at != BACKGROUND)
+            .map_or(Payer::Unpromised, Payer::Gone);
+        let is_ahead = self
+            .reserve(at)
+            .is_some_and(|reserve| reserve.terms().kind == Kind::Cbs);
+        let mut expected = Ns::ZERO;
+        for flight in self.in_flight_of(at) {
+            let ahead = if is_ahead { flight.charged } else { Ns::ZERO };
+            expected = expected.saturating_add(flight.most.saturating_sub(ahead));
+            flight.payer = payer;
+            flight.charged = flight.most.max(ahead);
+        }
+        if let Payer::Gone(rate) = payer {
+            self.pay_for_gone(now, rate, expected);
+        }
+    }
+
+    /// Notes until when what a reserve has used ahead is paid for: as long as its longest command
+    /// takes to pay, at most, or a period of it.
     fn note_paid(&mut self, now: Ns, at: usize) {
-        let Some(before) = self.reserve(at) else {
+        let Some(before) = self.reserve(at).filter(|_| at != BACKGROUND) else {
             return;
         };
-        let most = now.saturating_add(before.terms().period);
-        let paid = before.paid_until().map_or(now, |paid| paid.min(most));
+        let terms = before.terms();
+        let longest = terms.longest.unwrap_or(Ns::ZERO);
+        let most = terms.period.max(terms.time_for(longest)).min(MAX_DEBT);
+        let paid = before.paid_until(now).min(now.saturating_add(most));
         self.paid = self.paid.max(paid);
     }
 
+    /// A submission has ended whose reserve is gone: what is set afterwards begins when it is paid
+    /// for, at the rate of that reserve.
+    pub(super) fn pay_for_gone(&mut self, now: Ns, rate: Rate, used: Ns) {
+        let time = Ns::new(mul_div(
+            used.get(),
+            rate.period.get(),
+            rate.capacity.get().max(1),
+        ));
+        let from = self.paid.max(now);
+        self.paid = from.saturating_add(time.min(MAX_DEBT));
+    }
+
     /// Submissions in flight of a reserve.
-    fn in_flight_of(&mut self, at: usize) -> impl Iterator<Item = &mut Flight> {
+    pub(super) fn in_flight_of(&mut self, at: usize) -> impl Iterator<Item = &mut Flight> {
         let clients = self.clients.iter_mut();
         let flights = clients.flat_map(|client| client.flights_mut());
-        flights.filter(move |flight| flight.reserve == at)
+        flights.filter(move |flight| flight.reserve() == Some(at))
     }
 
     /// Tells a new reserve of the clients that wait.
@@ -116,7 +153,8 @@ impl<S: Storage<Of<Record>: 'static>> Submissions<S> {
         };
         let own = self.clients.iter();
         let own = own.filter(|client| client.present && client.setting.reserve == at);
-        for waiting in own.filter_map(|client| client.waiting) {
+        let waiting = own.filter_map(|client| client.waiting);
+        for waiting in waiting.filter(|waiting| waiting.counted) {
             // The most that it may be asked for.
             let cost = charge(reserve.terms(), &waiting.forecast, true);
             reserve.wait(now, cost);

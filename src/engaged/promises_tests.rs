@@ -2,8 +2,10 @@
 
 //! [double] Tests of reserves that change while clients use them.
 
-use super::submissions_tests::{granted, prio, prt, US};
-use super::{Kind, Misses, Served, Setting, Terms, BACKGROUND};
+use super::submissions_tests::{engine, granted, ht, prio, prt, US};
+use super::{Kind, Misses, Owed, Served, Setting, Submissions, Terms, BACKGROUND};
+use crate::policies::dispatch::DispatcherKind;
+use crate::Vectors;
 
 fn terms(kind: Kind, capacity_us: u64, period_us: u64) -> Terms {
     Terms::new(kind, US(capacity_us), US(period_us)).unwrap()
@@ -14,15 +16,20 @@ fn of(reserve: usize) -> Setting {
 }
 
 #[test]
-fn command_of_a_reserve_that_is_gone_is_not_charged_to_the_next_one() {
+fn command_of_a_reserve_that_is_gone_is_paid_for_before_the_next_one_begins() {
     let mut engine = prio(&[of(1)]);
     engine.set_reserve(US(0), 1, Some(terms(Kind::Pe, 1_000, 10_000)));
     assert_eq!(granted(engine.arrive(US(0), 0)), Some(0));
     engine.set_reserve(US(100), 1, None);
     assert!(engine.reserve(1).is_none());
     engine.set_reserve(US(200), 1, Some(terms(Kind::Pe, 2_000, 10_000)));
+    // 5 ms are expected of it, and paid for at 50.1 ms; a fifth of the time up to then is had.
+    assert_eq!(engine.reserve(1).unwrap().left(US(200)), -7_980_000);
     engine.completed(US(9_000), 0, US(9_000));
-    assert_eq!(engine.reserve(1).unwrap().left(US(9_000)), 2_000_000);
+    // What it used beyond that is paid for by what comes later still.
+    engine.set_reserve(US(9_000), 2, Some(terms(Kind::Cbs, 2_000, 10_000)));
+    let offer = engine.reserve(2).unwrap().offer(US(9_000), US(1));
+    assert_eq!(offer.from, US(90_100));
 }
 
 #[test]
@@ -66,7 +73,9 @@ fn changed_promise_of_one_kind_keeps_its_debt() {
         let other = terms(Kind::Pe, 6_000, 10_000);
         if kind != Kind::Pe {
             engine.set_reserve(US(9_000), 1, Some(other));
-            assert_eq!(engine.reserve(1).unwrap().left(US(9_000)), 6_000_000);
+            // 18 ms, of which a period at most counts.
+            let left = engine.reserve(1).unwrap().left(US(9_000));
+            assert!((0..=600_000).contains(&left), "{kind:?}: {left}");
         }
     }
 }
@@ -145,7 +154,165 @@ fn client_that_waits_when_its_promise_changes_is_granted_by_the_new_one() {
     assert_eq!(granted(step), None);
     assert!(step.timer.unwrap() > US(59_000_000));
     engine.set_reserve(US(60_000), 1, Some(terms(Kind::Cbs, 50_000, 100_000)));
-    assert_eq!(granted(engine.timer(US(60_000))), Some(0));
+    // A period of the first at most.
+    let step = engine.timer(US(60_000));
+    assert_eq!((granted(step), step.timer), (None, Some(US(1_060_000))));
+    assert_eq!(granted(engine.timer(US(1_060_000))), Some(0));
+}
+
+/// What a client uses in a second whose commands last so long; `after` each grant, or when it has
+/// waited, something happens to it, and the time until its command has ended is returned.
+fn used_in_a_second(
+    engine: &mut Submissions<Vectors>,
+    length_us: u64,
+    mut happens: impl FnMut(&mut Submissions<Vectors>, u64),
+) -> u64 {
+    let (mut now, mut used) = (0, 0);
+    while now < 1_000_000 {
+        let step = engine.arrive(US(now), 0);
+        if granted(step).is_some() {
+            happens(engine, now);
+            used += length_us;
+            now += length_us;
+            engine.completed(US(now), 0, US(length_us));
+        } else {
+            now = step.timer.map_or(1_000_000, |at| at.get().div_ceil(1000));
+            engine.withdrawn(US(now), 0);
+        }
+    }
+    used
+}
+
+#[test]
+fn clients_that_die_in_their_command_use_no_more_than_their_reserve() {
+    for kind in [Kind::Pe, Kind::Ae, Kind::Cbs] {
+        let mut engine = prio(&[]);
+        engine.set_reserve(US(0), 1, Some(terms(kind, 1_000, 20_000)));
+        let (mut now, mut used) = (0, 0);
+        while now < 1_000_000 {
+            engine.join_at(0, of(1), Owed::default());
+            let step = engine.arrive(US(now), 0);
+            if granted(step).is_some() {
+                (now, used) = (now + 5_000, used + 5_000);
+            } else {
+                now = step.timer.unwrap().get().div_ceil(1000);
+            }
+            engine.left(US(now), 0);
+        }
+        // Its part, two capacities and a command.
+        assert!(used <= 50_000 + 2_000 + 5_000, "{kind:?}: {used}");
+        assert!(used >= 40_000, "{kind:?}: {used}");
+    }
+}
+
+#[test]
+fn client_that_dies_with_a_grant_pays_what_one_costs() {
+    let mut engine = prio(&[of(1)]);
+    engine.set_reserve(US(0), 1, Some(terms(Kind::Pe, 1_000, 20_000)));
+    engine.arrive(US(0), 0);
+    engine.left(US(1), 0);
+    assert_eq!(engine.reserve(1).unwrap().left(US(1)), 980_000);
+}
+
+#[test]
+fn reserve_that_is_set_anew_waits_until_its_long_command_is_paid_for() {
+    let longest = Some(US(40_000));
+    let long = Terms {
+        longest,
+        ..terms(Kind::Cbs, 2_500, 6_250)
+    };
+    let mut engine = prio(&[of(1)]);
+    engine.set_reserve(US(0), 1, Some(long));
+    assert_eq!(granted(engine.arrive(US(0), 0)), Some(0));
+    engine.completed(US(40_000), 0, US(40_000));
+    engine.left(US(40_000), 0);
+    engine.set_reserve(US(40_010), 1, None);
+    engine.set_reserve(US(40_010), 2, Some(terms(Kind::Cbs, 37_000, 95_000)));
+    let offer = engine.reserve(2).unwrap().offer(US(40_010), US(1));
+    assert_eq!(offer.from, US(100_000));
+}
+
+#[test]
+fn reserve_that_is_cleared_and_set_anew_in_each_command_is_a_limit() {
+    for (kind, modes) in [
+        (Kind::Pe, prt(5).mode),
+        (Kind::Ae, prt(5).mode),
+        (Kind::Cbs, prt(5).mode),
+        (Kind::Cbs, ht(5).mode),
+    ] {
+        let tenth = Terms {
+            longest: Some(US(4_000)),
+            ..terms(kind, 4_000, 40_000)
+        };
+        let setting = Setting {
+            mode: modes,
+            ..of(1)
+        };
+        let mut engine = prio(&[setting]);
+        engine.set_reserve(US(0), 1, Some(tenth));
+        let used = used_in_a_second(&mut engine, 4_000, |engine, now| {
+            engine.set_reserve(US(now + 1_000), 1, None);
+            engine.set_reserve(US(now + 1_000), 1, Some(tenth));
+        });
+        // Its part, two capacities and two commands: what one uses is paid by the next but one.
+        assert!(
+            used <= 100_000 + 8_000 + 8_000,
+            "{kind:?} {modes:?}: {used}"
+        );
+    }
+}
+
+#[test]
+fn reserve_that_is_cleared_and_set_anew_after_each_command_is_a_limit() {
+    for kind in [Kind::Pe, Kind::Ae, Kind::Cbs] {
+        let tenth = Terms {
+            longest: Some(US(10_000)),
+            ..terms(kind, 1_000, 10_000)
+        };
+        let mut engine = prio(&[of(1)]);
+        engine.set_reserve(US(0), 1, Some(tenth));
+        let used = used_in_a_second(&mut engine, 10_000, |engine, now| {
+            // In the moment in which it begins, what was before has been charged.
+            engine.set_reserve(US(now), 1, Some(tenth));
+        });
+        assert!(used <= 100_000 + 2_000 + 10_000, "{kind:?}: {used}");
+        let mut engine = prio(&[of(1)]);
+        engine.set_reserve(US(0), 1, Some(tenth));
+        let (mut now, mut used) = (0, 0);
+        while now < 1_000_000 {
+            let step = engine.arrive(US(now), 0);
+            if granted(step).is_some() {
+                (now, used) = (now + 10_000, used + 10_000);
+                engine.completed(US(now), 0, US(10_000));
+                engine.set_reserve(US(now), 1, None);
+                engine.set_reserve(US(now), 1, Some(tenth));
+            } else {
+                now = step.timer.unwrap().get().div_ceil(1000);
+                engine.withdrawn(US(now), 0);
+            }
+        }
+        assert!(used <= 100_000 + 2_000 + 10_000, "{kind:?}: {used}");
+    }
+}
+
+#[test]
+fn client_that_may_not_pass_does_not_keep_its_reserve_busy() {
+    let firm = Terms {
+        longest: Some(US(1_000)),
+        ..terms(Kind::Cbs, 4_000, 10_000)
+    };
+    let mut engine = engine(DispatcherKind::Edf, &[of(1), of(1)]);
+    engine.set_reserve(US(0), 1, Some(firm.declared(4).unwrap()));
+    engine.clients[0].owed.barred = US(10_000_000);
+    assert_eq!(granted(engine.arrive(US(0), 0)), None);
+    // The other one comes to an idle reserve: it is due a period later.
+    assert_eq!(granted(engine.arrive(US(500_000), 1)), Some(1));
+    let step = engine.completed(US(501_000), 1, US(1_000));
+    assert_eq!((granted(step), step.miss), (None, None));
+    // It passes when it may, and its deadline begins then.
+    assert_eq!(granted(engine.timer(US(10_000_000))), Some(0));
+    assert_eq!(engine.completed(US(10_001_000), 0, US(1_000)).miss, None);
+    assert_eq!(engine.counters().misses, Misses::default());
 }
 
 #[test]

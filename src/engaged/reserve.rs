@@ -16,6 +16,7 @@ use super::bandwidth::Bandwidth;
 use super::missed::{Misses, Void};
 use super::posterior::Posterior;
 use super::terms::{Keeper, Kind, Terms};
+use super::{signed, unsigned, MAX_DEBT};
 use crate::candidate::Offer;
 use crate::units::Ns;
 
@@ -86,11 +87,13 @@ impl Reserve {
         Self::after(terms, now, now)
     }
 
-    /// A reserve that begins now, and may be used from a later time on if it is CBS.
+    /// A reserve that begins now, and has had what is promised up to another time.
     pub(super) fn after(terms: Terms, now: Ns, from: Ns) -> Self {
+        let had = terms.capacity_in(from.saturating_sub(now).min(MAX_DEBT));
+        let left = signed(terms.capacity).saturating_sub(signed(had));
         let state = match terms.kind {
-            Kind::Pe => State::Pe(Posterior::new(&terms, now, super::signed(terms.capacity))),
-            Kind::Ae => State::Ae(Apriori::new(&terms, now)),
+            Kind::Pe => State::Pe(Posterior::new(&terms, now, left)),
+            Kind::Ae => State::Ae(Apriori::new(&terms, now, left)),
             Kind::Cbs if from > now => State::Cbs(Bandwidth::after(from)),
             Kind::Cbs => State::Cbs(Bandwidth::new(&terms, now)),
         };
@@ -139,18 +142,14 @@ impl Reserve {
         self.terms = terms;
     }
 
-    /// Its client got no grant for what it owes: it does not catch that up.
-    pub(super) fn forget_late(&mut self, now: Ns) {
-        if let State::Cbs(state) = &mut self.state {
-            state.forget_late(&self.terms, now);
-        }
-    }
-
-    /// Up to when what it has used is paid for, if that is known.
-    pub(super) fn paid_until(&self) -> Option<Ns> {
+    /// Up to when what it has used is paid for.
+    pub(super) fn paid_until(&self, now: Ns) -> Ns {
         match &self.state {
-            State::Cbs(state) => Some(state.virtual_time(&self.terms)),
-            State::Pe(_) | State::Ae(_) => None,
+            State::Cbs(state) => state.virtual_time(&self.terms),
+            State::Pe(_) | State::Ae(_) => {
+                let used = signed(self.terms.capacity).saturating_sub(self.left(now));
+                now.saturating_add(self.terms.time_for(unsigned(used)))
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 //! [pure] Which of the clients that wait passes next.
 
-use super::client::Flight;
+use super::client::{Flight, Payer};
 use super::missed::Void;
 use super::submissions::{Grant, InFlight, Step, Submissions};
 use super::terms::charge;
@@ -102,6 +102,7 @@ impl<S: Storage<Of<Record>: 'static>> Submissions<S> {
         if self.open {
             return Step::default();
         }
+        self.count_waiting(now);
         let next = match self.in_flight {
             Some(in_flight) => self.joins(now, in_flight).then_some(in_flight.client),
             None => self.first(now, None).map(|(at, _)| at),
@@ -139,26 +140,23 @@ impl<S: Storage<Of<Record>: 'static>> Submissions<S> {
             charged,
             most: charged,
             switched,
-            reserve: client.setting.reserve,
+            payer: Payer::Reserve(client.setting.reserve),
             floor,
             ..Flight::default()
         };
         let mut expected = waiting.forecast.expected(switched);
-        if let Some(Some(reserve)) = self.reserves.get_mut(flight.reserve) {
+        if let Some(Some(reserve)) = self.reserves.get_mut(client.setting.reserve) {
             let terms = *reserve.terms();
             let cost = charge(&terms, &waiting.forecast, switched);
             flight.most = terms
                 .longest
                 .map_or(charged, |longest| longest.min(charged));
             flight.bond.due = candidate.offer.promised;
-            if waiting.owed {
-                reserve.forget_late(now);
-            }
             flight.fee = reserve.start(now, cost);
             flight.charged = cost.saturating_add(flight.fee);
             let order = (self.dispatcher == DispatcherKind::Prio).then_some(Void::Order);
-            let owed = waiting.owed.then_some(Void::Own);
-            flight.bond.void = reserve.disturbed.or(order).or(owed);
+            let own = client.has_changed().then_some(Void::Own);
+            flight.bond.void = reserve.disturbed.or(order).or(own);
             expected = terms.longest.unwrap_or(expected).min(expected);
         }
         client.begin(flight);

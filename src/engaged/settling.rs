@@ -3,7 +3,7 @@
 //! [pure] What follows for its client from a submission that has ended: what it pays, and what is
 //! expected of the next ones.
 
-use super::client::Flight;
+use super::client::{Flight, Payer};
 use super::missed::Miss;
 use super::submissions::Submissions;
 use super::Record;
@@ -22,8 +22,14 @@ impl<S: Storage<Of<Record>: 'static>> Submissions<S> {
         if flight.floor {
             self.floor.pay(now, used);
         }
-        if let Some(Some(reserve)) = self.reserves.get_mut(flight.reserve) {
-            reserve.end(now, flight.charged, flight.pays(used));
+        match flight.payer {
+            Payer::Unpromised => {}
+            Payer::Gone(rate) => self.pay_for_gone(now, rate, used.saturating_sub(flight.charged)),
+            Payer::Reserve(at) => {
+                if let Some(Some(reserve)) = self.reserves.get_mut(at) {
+                    reserve.end(now, flight.charged, flight.pays(used));
+                }
+            }
         }
     }
 
@@ -37,10 +43,11 @@ impl<S: Storage<Of<Record>: 'static>> Submissions<S> {
         alone: bool,
     ) -> Option<Miss> {
         self.charge(now, flight, used);
-        let Some(Some(reserve)) = self.reserves.get_mut(flight.reserve) else {
-            return None;
-        };
+        let reserve = self.reserves.get_mut(flight.reserve()?)?.as_mut()?;
         let breach = reserve.note(used);
+        if reserve.left(now) < 0 {
+            self.overdraw(&flight);
+        }
         self.counters.breaches = self.counters.breaches.saturating_add(breach.into());
         let miss = self.judge(now, &flight, alone, breach);
         self.compare(at, &flight, used);
@@ -53,7 +60,7 @@ impl<S: Storage<Of<Record>: 'static>> Submissions<S> {
 
     /// Compares a submission that has completed with what was expected of it.
     fn compare(&mut self, at: usize, flight: &Flight, used: Ns) {
-        let reserve = self.reserve(flight.reserve);
+        let reserve = flight.reserve().and_then(|at| self.reserve(at));
         let asks = reserve.is_none_or(|reserve| reserve.terms().ask().is_some());
         let Some(client) = self.clients.get_mut(at).filter(|_| !asks) else {
             return;

@@ -12,7 +12,7 @@
 
 use super::admission::{bears, deadlines, Refusal};
 use super::demand::{Promise, Task, Why};
-use super::{Mode, Prio, Terms, RETURN, WINDOW};
+use super::{Mode, Prio, Terms, MAX_GRANT, RETURN, WINDOW};
 use crate::error::{in_range, Error};
 use crate::share::{Identity, Subject};
 use crate::units::Ns;
@@ -54,11 +54,15 @@ impl Terms {
     /// # Errors
     ///
     /// [`Error::OutOfRange`] for submissions that are not 1 to 10000, or a longest command that is
-    /// not 1 us to 10 s.
+    /// not 1 us to 10 s; of a firm reserve, below [`MAX_GRANT`], after which all others pass.
     pub fn declared(self, commands: u64) -> Result<Self, Error> {
         in_range("commands", commands, 1, MAX_COMMANDS)?;
         if let Some(longest) = self.longest {
-            in_range("longest_us", longest.get() / 1000, 1, 10_000_000)?;
+            let most = match self.is_firm() {
+                true => MAX_GRANT.get() / 1000 - 1,
+                false => 10_000_000,
+            };
+            in_range("longest_us", longest.get() / 1000, 1, most)?;
         }
         Ok(Self {
             commands,

@@ -8,7 +8,7 @@ use super::missed::{Miss, Misses};
 use super::shield::Shield;
 use super::terms::charge;
 use super::waits::{Held, Waits};
-use super::{Client, Forecast, Owed, Record, Reserve, Setting, Void, HT_DEPTH, MAX_GRANT, UNUSED};
+use super::{Client, Owed, Record, Reserve, Setting, Void, HT_DEPTH, MAX_GRANT, UNUSED};
 use crate::policies::dispatch::DispatcherKind;
 use crate::storage::Storage;
 use crate::units::Ns;
@@ -201,10 +201,8 @@ impl<S: Storage<Of<Record>: 'static>> Submissions<S> {
                 forecast,
                 held: Held::new(now),
                 overtaken: false,
-                owed: false,
+                counted: false,
             });
-            let index = client.setting.reserve;
-            self.wait(now, index, &forecast);
         }
         let step = self.select(now);
         if step.grant.is_none_or(|grant| grant.client != at) {
@@ -248,7 +246,7 @@ impl<S: Storage<Of<Record>: 'static>> Submissions<S> {
         let most = if alone { used } else { flight.most };
         let used = used.min(most);
         let ended = client.in_flight() == 0;
-        let exceeded = self.disturb(now, at, flight.reserve, used);
+        let exceeded = self.disturb(now, at, flight.reserve(), used);
         let miss = self.settle(now, at, flight, used, alone);
         if !alone {
             self.disturb_all(Void::Fallback);
@@ -301,7 +299,7 @@ impl<S: Storage<Of<Record>: 'static>> Submissions<S> {
         self.select(now)
     }
 
-    /// A client is gone; what it had in flight is not waited for.
+    /// A client is gone; what it had in flight is charged, and not waited for.
     pub fn left(&mut self, now: Ns, at: usize) -> Step {
         self.take_waiting(now, at);
         self.end_flights(now, at);
@@ -328,12 +326,21 @@ impl<S: Storage<Of<Record>: 'static>> Submissions<S> {
         self.overlaps = None;
     }
 
-    /// What a client has in flight is not waited for.
+    /// What a client has in flight is not waited for. The first pays for the time since something
+    /// completed, in which it kept the engine from others, or all had to pass; each pays what a grant
+    /// costs at least.
     fn end_flights(&mut self, now: Ns, at: usize) {
-        for _ in 0..HT_DEPTH {
-            if let Some(flight) = self.clients.get_mut(at).and_then(Client::end) {
-                self.charge(now, flight, Ns::ZERO);
-            }
+        let in_flight = self.in_flight.filter(|in_flight| in_flight.client == at);
+        let held = in_flight.map_or(Ns::ZERO, |in_flight| {
+            now.saturating_sub(in_flight.progress).min(MAX_GRANT)
+        });
+        for number in 0..HT_DEPTH {
+            let Some(flight) = self.clients.get_mut(at).and_then(Client::end) else {
+                break;
+            };
+            let used = if number == 0 { held } else { Ns::ZERO };
+            self.disturb(now, at, flight.reserve(), used);
+            self.charge(now, flight, used.max(UNUSED));
         }
     }
 
@@ -343,9 +350,6 @@ impl<S: Storage<Of<Record>: 'static>> Submissions<S> {
         if let Some(client) = self.clients.get_mut(at).filter(|client| client.present) {
             client.setting = setting;
             client.waiting = waiting;
-        }
-        if let Some(waiting) = waiting {
-            self.wait(now, setting.reserve, &waiting.forecast);
         }
         self.select(now)
     }
@@ -381,15 +385,6 @@ impl<S: Storage<Of<Record>: 'static>> Submissions<S> {
         self.select(now)
     }
 
-    /// A client of this reserve waits.
-    fn wait(&mut self, now: Ns, index: usize, forecast: &Forecast) {
-        if let Some(Some(reserve)) = self.reserves.get_mut(index) {
-            // The most that it may be asked for.
-            let cost = charge(reserve.terms(), forecast, true);
-            reserve.wait(now, cost);
-        }
-    }
-
     /// A client waits no longer.
     pub(super) fn take_waiting(&mut self, now: Ns, at: usize) -> Option<Waiting> {
         let waiting = self.stop_waiting(now, at)?;
@@ -401,10 +396,39 @@ impl<S: Storage<Of<Record>: 'static>> Submissions<S> {
     fn stop_waiting(&mut self, now: Ns, at: usize) -> Option<Waiting> {
         let client = self.clients.get_mut(at)?;
         let waiting = client.waiting.take()?;
-        let index = client.setting.reserve;
-        if let Some(Some(reserve)) = self.reserves.get_mut(index) {
-            reserve.stop_waiting(now);
+        if waiting.counted {
+            if let Some(Some(reserve)) = self.reserves.get_mut(client.setting.reserve) {
+                reserve.stop_waiting(now);
+            }
         }
-        Some(waiting)
+        Some(Waiting {
+            counted: false,
+            ..waiting
+        })
+    }
+
+    /// Reserves count the clients that wait and may pass: one that gets no grant for what it owes
+    /// does not keep its reserve from being idle.
+    pub(super) fn count_waiting(&mut self, now: Ns) {
+        let there = self.positions();
+        for client in self.clients.get_mut(there).unwrap_or_default() {
+            let may_pass = client.owed.until(now) <= now;
+            let Some(waiting) = client.waiting.as_mut() else {
+                continue;
+            };
+            if core::mem::replace(&mut waiting.counted, may_pass) == may_pass {
+                continue;
+            }
+            let Some(Some(reserve)) = self.reserves.get_mut(client.setting.reserve) else {
+                continue;
+            };
+            if may_pass {
+                // The most that it may be asked for.
+                let cost = charge(reserve.terms(), &waiting.forecast, true);
+                reserve.wait(now, cost);
+            } else {
+                reserve.stop_waiting(now);
+            }
+        }
     }
 }

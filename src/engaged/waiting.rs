@@ -25,11 +25,7 @@ impl<S: Storage<Of<Record>: 'static>> Submissions<S> {
             let cause = self.cause(now, at, &waiting);
             self.book_wait(now, at, &waiting);
             let client = self.clients.get_mut(at);
-            let owes = client
-                .as_ref()
-                .is_some_and(|client| client.owed.until(now) > now);
             if let Some(waiting) = client.and_then(|client| client.waiting.as_mut()) {
-                waiting.owed |= owes;
                 waiting.held.hold(now, from, cause);
             }
         }
