@@ -249,15 +249,6 @@ impl<R: DerefMut<Target = [Record]>> Client<R> {
         true
     }
 
-    /// Whether what is promised to it has changed since a submission in flight was granted.
-    pub(super) fn has_changed(&self) -> bool {
-        let flights = self.flights.get(..self.in_flight).unwrap_or_default();
-        let own = Some(self.setting.reserve);
-        flights
-            .iter()
-            .any(|flight| flight.stale || flight.reserve() != own)
-    }
-
     /// Submissions in flight.
     pub(super) fn flights_mut(&mut self) -> &mut [Flight] {
         self.flights.get_mut(..self.in_flight).unwrap_or_default()

@@ -8,8 +8,8 @@ use crate::units::Ns;
 /// Why a missed deadline was not promised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Void {
-    /// It used more than its reserve had left, or than is declared; or what is promised to it was
-    /// changed while an earlier submission of it was in flight.
+    /// It used more than its reserve had left, or than is declared; or one of its reserve did that was
+    /// in flight beside it.
     Own,
     /// A command of another client was longer than its deadline bears, and was not declared so; or
     /// work of protected clients was there, with which admission does not count.

@@ -2,7 +2,7 @@
 
 //! [double] Tests of deadlines that are missed.
 
-use super::submissions_tests::{engine, granted, prt, US};
+use super::submissions_tests::{engine, granted, ht, prt, US};
 use super::{
     Client, Kind, Miss, Mode, Owed, Record, Setting, Step, Submissions, Terms, Void, MAX_GRANT,
     RECORDS, SHARED_QUEUE,
@@ -284,4 +284,65 @@ fn soft_reserve_that_pays_afterwards_promises_no_deadline() {
         .unwrap();
     engine.join(prt(9)).unwrap();
     assert_eq!(behind(&mut engine, 30_000), None);
+}
+
+/// A firm reserve of these, in us.
+fn firm(capacity: u64, period: u64, longest: u64, commands: u64) -> Terms {
+    let terms = Terms::new(Kind::Cbs, US(capacity), US(period)).unwrap();
+    let longest = Some(US(longest));
+    Terms { longest, ..terms }.declared(commands).unwrap()
+}
+
+#[test]
+fn miss_behind_more_in_flight_than_the_mode_of_its_client_allows_is_void() {
+    let mut engine = engine(DispatcherKind::Edf, &[]);
+    engine.set_reserve(US(0), 1, Some(firm(8_000, 100_000, 2_000, 4)));
+    let many = Setting {
+        reserve: 1,
+        ..ht(5)
+    };
+    engine.join(many).unwrap();
+    for _ in 0..4 {
+        assert_eq!(granted(engine.arrive(US(0), 0)), Some(0));
+    }
+    let one = Setting {
+        mode: Mode::Prt,
+        ..many
+    };
+    engine.set(US(10), 0, one);
+    // Admission counts with one at a time.
+    engine.set_reserve(US(20), 2, Some(firm(1_000, 5_000, 1_000, 1)));
+    engine.set_bound(2, Some(US(3_500)));
+    engine.join(Setting { reserve: 2, ..one }).unwrap();
+    engine.arrive(US(20), 1);
+    for end in [2_000, 4_000, 6_000, 8_000] {
+        engine.completed(US(end), 0, US(2_000));
+    }
+    assert_eq!(engine.holder(), Some(1));
+    let miss = engine.completed(US(8_900), 1, US(900)).miss;
+    assert_eq!(void(miss), Some(Void::Foreign));
+    // Who has kept its word owes nothing for it.
+    assert!(engine.clients[0].owed.until(US(8_900)).is_zero());
+}
+
+#[test]
+fn submissions_beside_one_that_has_used_too_much_are_late_by_their_own_fault() {
+    let mut engine = engine(DispatcherKind::Edf, &[]);
+    engine.set_reserve(US(0), 1, Some(firm(6_000, 7_300, 6_000, 3)));
+    let alone = Setting {
+        reserve: 1,
+        ..ht(5)
+    };
+    engine.join(alone).unwrap();
+    for _ in 0..4 {
+        assert_eq!(granted(engine.arrive(US(0), 0)), Some(0));
+    }
+    for end in [4_000, 8_000, 12_000] {
+        engine.completed(US(end), 0, US(4_000));
+    }
+    // It has paid for three: the next one refills it before the fourth ends, 8.7 ms late.
+    assert_eq!(granted(engine.arrive(US(14_700), 0)), Some(0));
+    let miss = engine.completed(US(16_000), 0, US(4_000)).miss;
+    assert!(engine.reserve(1).unwrap().left(US(16_000)) > 0);
+    assert_eq!(void(miss), Some(Void::Own));
 }

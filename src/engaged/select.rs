@@ -155,8 +155,7 @@ impl<S: Storage<Of<Record>: 'static>> Submissions<S> {
             flight.fee = reserve.start(now, cost);
             flight.charged = cost.saturating_add(flight.fee);
             let order = (self.dispatcher == DispatcherKind::Prio).then_some(Void::Order);
-            let own = client.has_changed().then_some(Void::Own);
-            flight.bond.void = reserve.disturbed.or(order).or(own);
+            flight.bond.void = reserve.disturbed.or(order);
             expected = terms.longest.unwrap_or(expected).min(expected);
         }
         client.begin(flight);

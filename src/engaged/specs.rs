@@ -350,6 +350,16 @@ mod tests {
         assert!(terms.declared(10_001).is_err());
         let longest = Some(Ns::ZERO);
         assert!(Terms { longest, ..terms }.declared(1).is_err());
+        // All others pass before one of a firm reserve has ended.
+        let longest = Some(MAX_GRANT);
+        let long = Terms { longest, ..terms };
+        assert!(long.declared(1).is_err());
+        assert!(Terms {
+            hard: false,
+            ..long
+        }
+        .declared(1)
+        .is_ok());
     }
 
     #[test]

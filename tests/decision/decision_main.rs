@@ -35,6 +35,8 @@ pub mod knobs;
 pub mod names;
 #[path = "../../policies/mod.rs"]
 pub mod policies;
+#[path = "../../src/quota.rs"]
+pub mod quota;
 #[path = "../../src/random.rs"]
 pub mod random;
 #[path = "../../regs/mod.rs"]

@@ -169,7 +169,9 @@ fn every_bounded_table_is_listed_with_its_constants() {
             known.insert(name.to_owned(), expression.to_owned());
             let is_bound = kind == "usize" || name.starts_with("MAX_") || name.starts_with("MOST_");
             // Layouts of calls, in memory of their callers.
-            let is_layout = ["src/uapi/", "src/rm/"].iter().any(|of| path.starts_with(of));
+            let is_layout = ["src/uapi/", "src/rm/"]
+                .iter()
+                .any(|of| path.starts_with(of));
             if is_bound && !is_layout {
                 bounds.push((path.clone(), name.to_owned(), expression.to_owned()));
             }

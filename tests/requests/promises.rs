@@ -48,7 +48,16 @@ fn promises_out_of_range_are_refused_with_what_would_be_right() {
         ),
         (
             |set| set.longest_ns = 999,
-            "longest_us=0 is out of range, want 1 to 10000000",
+            "longest_us=0 is out of range, want 1 to 1999999",
+        ),
+        // All others pass before one that is due has ended.
+        (
+            |set| set.longest_ns = 2_000_000_000,
+            "longest_us=2000000 is out of range, want 1 to 1999999",
+        ),
+        (
+            |set| (set.longest_ns, set.kind) = (10_000_001_000, RESERVE_PE),
+            "longest_us=10000001 is out of range, want 1 to 10000000",
         ),
         (
             |set| (set.longest_ns, set.deadline_ns) = (1_000_000, 2_499_999),

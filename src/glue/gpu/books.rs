@@ -20,8 +20,8 @@ use crate::gpu::GpuState;
 use crate::ids::{ClientId, GroupId};
 use crate::regs::Chip;
 use crate::share::{
-    row_for, Group, GroupBy, Identity, Member, RowFor, Settings, Shares, Subject, Totals, MAX_CLIENTS,
-    MAX_SETTINGS, MAX_TOTALS,
+    row_for, Group, GroupBy, Identity, Member, RowFor, Settings, Shares, Subject, Totals,
+    MAX_CLIENTS, MAX_SETTINGS, MAX_TOTALS,
 };
 use crate::track::pages::{self, MAX_PAGES};
 use crate::uapi;
@@ -292,9 +292,7 @@ impl Books {
             cpu_time: None,
             channels: 0,
             channels_before: 0,
-            wait_queue: self
-                .engaged
-                .join(tenant, self.specs.resolve(&identity)),
+            wait_queue: self.engaged.join(tenant, self.specs.resolve(&identity)),
             since: ffi::now(),
         };
         self.state.shares.begin_process(&identity, client.since);
