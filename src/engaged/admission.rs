@@ -62,7 +62,7 @@
 //! | no other submission longer than was known | one that is longer than a deadline bears ([`bears`]) makes it void, and its client gets no grant until that is paid |
 //! | `delta` | measured: `SUBMISSION`, see `docs/engaged-figures.md`; nothing enforces it |
 //! | a client that does not use its grant | has it for `RETURN` and `WINDOW` at most, which counts as a command of each |
-//! | the zero-lag rule: what is free was paid for | a reserve that is changed, or set anew, begins at `v` of the one before, and of any other that was changed or cleared before it; so the intervals before and after it add up, each with its own test |
+//! | the zero-lag rule: what is free was paid for | a reserve that is changed, or set anew, begins at `v` of the one before, and of any other that was changed or cleared before it, with what is in flight of them; so the intervals before and after it add up, each with its own test |
 //!
 //! The test is not necessary: exact for tasks is that of Jeffay, Stanat and Martel (1991), beside which
 //! `loga-sim admission` puts it. TimeGraph tests [`by_sum`] only, which a long command of another client breaks.

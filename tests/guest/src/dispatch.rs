@@ -418,6 +418,7 @@ fn completion_thread_that_does_not_run_lets_all_pass_until_it_does() -> Verdict 
         return Err(format!("events {told:?}"));
     };
     within("ns in which all passed", passed, 500_000_000..6_000_000_000)?;
-    drop((holder, waits));
+    // A listener keeps the module.
+    drop((calls, holder, waits));
     stage.teardown()
 }
