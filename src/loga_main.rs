@@ -49,11 +49,14 @@ struct Loga {
     #[pin]
     costs: glue::Costs,
     control: glue::ControlDevice,
+    /// Dropped last: no page is left then.
+    revocations: glue::Revocations,
 }
 
 impl kernel::InPlaceModule for Loga {
     fn init(_module: &'static ThisModule) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
+            revocations: glue::Revocations::begin()?,
             _: {
                 glue::prepare()?;
             },

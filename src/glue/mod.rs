@@ -19,7 +19,7 @@
 //!
 //! a device's lock (kernel) > the lock of `hook`, which is held only briefly;
 //! `mmap_lock` (kernel) > `Tracker::files` > `Gpu::books`. `mmap_lock` > `Gate::files` >
-//! the driver's own locks > `i_mmap_rwsem` (kernel). `Gate::files` > `Engaged::slots` >
+//! `i_mmap_rwsem` (kernel), which is only tried there. `Gate::files` > `Engaged::slots` >
 //! `Engaged::state`, and `Gate::files` > `Gpu::took`; no other lock of LoGA's is held with
 //! `Gate::files`. `Gpu::books` > `Engaged::slots`. The innermost, `Engaged::state`, is a spinlock:
 //! nothing sleeps or allocates with it held. `Gpu::readers` and `Gpu::openers` >
@@ -31,9 +31,9 @@
 //! `events`, which are spinlocks, and `Gpu::took` are taken inside `Gpu::books`, and no lock inside
 //! them. A fault waits for its release with none of them held.
 //!
-//! `Gpu::books`, `Gate::files`, `Tracker::files`, all `UserQueues` and the lock of `ClaimTable` give
-//! their holder the priority of those that wait. A call of an application is not preempted while it
-//! has the books (`Gpu::brief_books`), and so takes no lock there that sleeps.
+//! Who may hold which, who waits for it, and whose holder inherits the priority of those that wait, is
+//! in docs/architecture.md. A call of an application is not preempted while it has the books
+//! (`Gpu::brief_books`), and so takes no lock there that sleeps.
 
 mod control;
 mod driver;
@@ -46,3 +46,4 @@ pub(crate) use control::chardev::ControlDevice;
 pub(crate) use control::debugfs::Costs;
 pub(crate) use driver::hook::{attach_on_load, detach_for_good, prepare};
 pub(crate) use driver::notices::Notices;
+pub(crate) use gpu::revocation::Revocations;

@@ -80,8 +80,12 @@ pub const EVENT_TURN: u32 = 15;
 /// Submissions are decided on again after [`FALLBACK_SILENT`]; `value` is for how long all passed, in
 /// nanoseconds.
 pub const EVENT_ENGAGED: u32 = 16;
+/// A submission page of a client is open although it was to be closed, for more than a millisecond: its
+/// entries cannot be removed before a thread that has mapped it, or maps or unmaps a part of it, has
+/// gone on. `value` is the number of the page. The client is not held back meanwhile, others are.
+pub const EVENT_STUCK: u32 = 17;
 /// One past the last kind.
-pub const EVENT_KINDS: u32 = 17;
+pub const EVENT_KINDS: u32 = 18;
 /// The kinds that tell what happens now and then; not [`EVENT_TURN`], which comes all the time.
 pub const EVENTS_RARE: u64 = ((1 << EVENT_KINDS) - 1) & !(1 << EVENT_TURN);
 
@@ -291,7 +295,7 @@ mod tests {
 
     #[test]
     fn turns_are_not_among_the_rare_kinds() {
-        assert_eq!(EVENTS_RARE, 0x1_7fff);
+        assert_eq!(EVENTS_RARE, 0x3_7fff);
     }
 
     #[test]

@@ -59,6 +59,11 @@ pub(crate) fn fallback(gpu: u32, reason: &Reason) {
     publish(gpu, uapi::EVENT_FALLBACK, None, number, Default::default());
 }
 
+/// A page of a client stays open although it was to be closed.
+pub(crate) fn stuck(gpu: u32, about: &About<'_>, page: u16) {
+    publish_about(gpu, uapi::EVENT_STUCK, about, page.into());
+}
+
 /// The completion thread runs again: submissions are decided on after they `passed` for so long.
 pub(crate) fn engaged(gpu: u32, passed: Ns) {
     let name = Default::default();

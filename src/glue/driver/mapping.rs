@@ -135,34 +135,71 @@ impl Mapping {
         unsafe { self.driver.as_ref() }
     }
 
-    /// Answers a fault while the owner may run.
+    /// Does what a fault needs before anything is decided, with no lock of LoGA's: it may wait for
+    /// memory, which is charged to the caller, and for locks of the driver. The driver makes its
+    /// entry, through which nobody can store (see [`open`](Self::open)); else the page tables are
+    /// made for one. Whether the entry is still to be made; an error is the answer to the fault.
     ///
     /// # Safety
     ///
     /// `vmf` must be a fault on an area of this mapping that is being handled. `self` and the
-    /// area may be gone afterwards if the answer says that the driver dropped the lock.
-    unsafe fn fill(&self, vmf: *mut bindings::vm_fault) -> bindings::vm_fault_t {
+    /// area may be gone afterwards if the answer is an error.
+    unsafe fn prepare(
+        &self,
+        vmf: *mut bindings::vm_fault,
+    ) -> core::result::Result<bool, bindings::vm_fault_t> {
+        // SAFETY: The caller passes a fault being handled; its fields are set by the kernel.
+        let (vma, address) = unsafe {
+            let cause = &(*vmf).__bindgen_anon_1;
+            (cause.vma, cause.address)
+        };
+        // SAFETY: The area is there until the driver drops the lock.
+        let is_tail = unsafe { (*vma).vm_pgoff } != self.first_pgoff;
+        if let Some(fault) = self.driver().and_then(|ops| ops.fault) {
+            // SAFETY: The driver's own handler, called for its own area.
+            let answer = unsafe { fault(vmf) };
+            if answer == bindings::vm_fault_reason_VM_FAULT_NOPAGE {
+                return Ok(false);
+            }
+            // A driver refuses the tail of a split area, which it filled at mmap time and
+            // LoGA emptied; that one is LoGA's to refill.
+            if !(is_tail && answer == bindings::vm_fault_reason_VM_FAULT_SIGBUS) {
+                return Err(answer);
+            }
+        }
+        // SAFETY: The page lies in the area, and its lock is held: a refusal does not drop it.
+        match unsafe { ffi::loga_make_tables(vma, address) } {
+            0 => Ok(true),
+            _ => Err(bindings::vm_fault_reason_VM_FAULT_OOM),
+        }
+    }
+
+    /// Lets the caller pass: gives the page an entry, if it `is_missing`, and lets stores through, if
+    /// it is to be `writable`. Neither allocates nor sleeps. The driver may have taken its own entry
+    /// away since: then the fault comes again.
+    ///
+    /// # Safety
+    ///
+    /// As [`prepare`](Self::prepare), which has answered `is_missing`; the gate must be locked.
+    unsafe fn open(
+        &self,
+        vmf: *mut bindings::vm_fault,
+        is_missing: bool,
+        writable: bool,
+    ) -> bindings::vm_fault_t {
         // SAFETY: The caller passes a fault being handled; its fields are set by the kernel.
         let (vma, address, pgoff) = unsafe {
             let cause = &(*vmf).__bindgen_anon_1;
             (cause.vma, cause.address, cause.pgoff)
         };
-        // SAFETY: The area is there until the driver drops the lock.
-        let is_tail = unsafe { (*vma).vm_pgoff } != self.first_pgoff;
         let page = pgoff.wrapping_sub(self.first_pgoff);
-        let frame = self.first_pfn.wrapping_add(page);
-        if let Some(fault) = self.driver().and_then(|ops| ops.fault) {
-            // SAFETY: The driver's own handler, called for its own area.
-            let answer = unsafe { fault(vmf) };
-            // A driver refuses the tail of a split area, which it filled at mmap time and
-            // LoGA emptied; that one is LoGA's to refill.
-            if !(is_tail && answer == bindings::vm_fault_reason_VM_FAULT_SIGBUS) {
-                return answer;
-            }
-        }
-        // SAFETY: The page lies in the mapping, its frame is the one the driver chose, and the
-        // lock is held: a refusal does not drop it.
-        unsafe { bindings::vmf_insert_pfn(vma, address, frame) }
+        let frame = if is_missing {
+            self.first_pfn.wrapping_add(page)
+        } else {
+            0
+        };
+        // SAFETY: The page lies in the mapping, and its frame is the one the driver chose.
+        unsafe { ffi::loga_open_entry(vma, address, frame, writable) }
     }
 }
 
@@ -202,21 +239,28 @@ unsafe extern "C" fn close(vma: *mut bindings::vm_area_struct) {
     unsafe { bindings::module_put(crate::this_module()) };
 }
 
-/// The page has an entry that cannot be written through. If each store is decided on, the entry
-/// goes, and the store faults again. Else it becomes writable, unless it has been removed since.
+/// The page has an entry that cannot be written through: it goes, and the store faults again. To make
+/// it writable here would race with a revocation, after which another thread makes the same entry.
 unsafe extern "C" fn make_writable(vmf: *mut bindings::vm_fault) -> bindings::vm_fault_t {
     // SAFETY: Installed by `wrap` only; the kernel passes a fault on such an area.
-    let (mapping, vma, address) = unsafe {
+    let (vma, address) = unsafe {
         let cause = &(*vmf).__bindgen_anon_1;
-        (mapping_of(cause.vma), cause.vma, cause.address)
+        (cause.vma, cause.address)
     };
-    if mapping.gate.wait_queue().is_none() {
-        return 0;
-    }
-    let page = address & !(kernel::page::PAGE_SIZE.wrapping_sub(1));
     // SAFETY: The page lies in the area, whose lock the fault holds.
-    unsafe { bindings::zap_special_vma_range(vma, page, kernel::page::PAGE_SIZE) };
+    unsafe { remove_entry(vma, address) };
     bindings::vm_fault_reason_VM_FAULT_NOPAGE
+}
+
+/// Removes the entry of the page with an address.
+///
+/// # Safety
+///
+/// The page must lie in the area, whose lock the caller holds.
+unsafe fn remove_entry(vma: *mut bindings::vm_area_struct, address: usize) {
+    let page = address & !(kernel::page::PAGE_SIZE.wrapping_sub(1));
+    // SAFETY: The caller's promise.
+    unsafe { bindings::zap_special_vma_range(vma, page, kernel::page::PAGE_SIZE) };
 }
 
 /// How long a thread sleeps that found the gate locked.
@@ -247,28 +291,45 @@ unsafe extern "C" fn fault(vmf: *mut bindings::vm_fault) -> bindings::vm_fault_t
     let waits =
         |at: &usize| stores && may_sleep && !gate.is_shut() && mapping.gpu.engaged.queue(*at);
     let queued = gate.wait_queue().filter(waits);
+    let is_missing = if queued.is_some() || gate.is_shut() {
+        None
+    } else {
+        // SAFETY: `vmf` is a fault on an area of this mapping.
+        match unsafe { mapping.prepare(vmf) } {
+            Ok(is_missing) => Some(is_missing),
+            Err(answer) => return answer,
+        }
+    };
     // Where to sleep, if it is not the gate.
     let wait_queue = if queued.is_some() {
         Sleep::At(queued)
+    } else if is_missing.is_none() {
+        Sleep::At(None)
     } else if let Some(_kept_out) = gate.lock_if(!may_sleep) {
-        // Held across check and insertion, so that no entry appears after a revocation.
+        // Held across check and insertion, so that no entry that can be written through appears after a
+        // revocation.
         let decides = mapping.gpu.decides(&gate, stores);
         let (passes, wait_queue) = match (gate.is_shut(), decides) {
             (true, _) => (false, None),
             (false, Some(at)) if stores => (may_sleep && mapping.gpu.enter(&gate, at), decides),
             (false, _) => (true, None),
         };
-        if passes {
+        if let Some(is_missing) = is_missing.filter(|_| passes) {
             // SAFETY: `vmf` is a fault on an area of this mapping; the gate is locked.
-            return unsafe {
-                ffi::loga_set_writable((*vmf).__bindgen_anon_1.vma, stores || decides.is_none());
-                mapping.fill(vmf)
-            };
+            return unsafe { mapping.open(vmf, is_missing, stores || decides.is_none()) };
         }
         Sleep::At(wait_queue)
     } else {
         Sleep::Shortly
     };
+    if stores && is_missing == Some(false) {
+        // The driver's entry, so that the store faults once when it may pass.
+        // SAFETY: The area of the fault, whose lock is held.
+        unsafe {
+            let cause = &(*vmf).__bindgen_anon_1;
+            remove_entry(cause.vma, cause.address);
+        }
+    }
     if !may_sleep {
         let retries =
             bindings::fault_flag_FAULT_FLAG_USER | bindings::fault_flag_FAULT_FLAG_ALLOW_RETRY;
@@ -296,7 +357,7 @@ unsafe extern "C" fn fault(vmf: *mut bindings::vm_fault) -> bindings::vm_fault_t
 }
 
 /// Waits until the gate opens, or until the client may try again, and traces the wait.
-fn sleep(gpu: &Gpu, gate: &Gate, wait_queue: Option<usize>) {
+fn sleep(gpu: &Gpu, gate: &Arc<Gate>, wait_queue: Option<usize>) {
     let (number, client) = (gpu.device.number(), gate.client());
     trace::fault_wait_begin(number, client);
     let since = ffi::now();
@@ -322,8 +383,8 @@ fn sleep(gpu: &Gpu, gate: &Gate, wait_queue: Option<usize>) {
     trace::fault_wait_end(number, client, waited.get(), result);
 }
 
-/// Debuggers write through this without a page-table entry: refused while the owner is throttled,
-/// or each store is decided on.
+/// Debuggers read through this without a page-table entry. They do not write: the driver's function
+/// waits for memory and locks, so that the owner may be throttled between a check and the store.
 unsafe extern "C" fn access(
     vma: *mut bindings::vm_area_struct,
     addr: usize,
@@ -333,9 +394,7 @@ unsafe extern "C" fn access(
 ) -> c_int {
     // SAFETY: Installed by `wrap` only.
     let mapping = unsafe { mapping_of(vma) };
-    // Held across check and write, as in `fault`.
-    let _kept_out = mapping.gate.lock();
-    if write != 0 && (mapping.gate.is_shut() || mapping.gate.wait_queue().is_some()) {
+    if write != 0 {
         return EAGAIN.to_errno();
     }
     match mapping.driver().and_then(|ops| ops.access) {

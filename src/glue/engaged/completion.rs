@@ -120,7 +120,11 @@ impl Engaged {
             let state = self.state.lock();
             (state.decider.work(), *state.decider.leftovers())
         };
-        opening.gates().for_each(|gate| gate.revoke());
+        // One that is stuck stays open alone: what is stored through it is not decided on.
+        let stuck = opening.gates().filter(|gate| !gate.revoke_in_time());
+        if stuck.count() != 0 {
+            gpu.wake();
+        }
         // A thread that was making an entry has noted meanwhile where the rings were before.
         let noted = self.state.lock().take_closing();
         let opening = noted.unwrap_or(opening);
@@ -138,6 +142,9 @@ impl Engaged {
         }
         state.decider.closed(now, &stored);
         drop(state);
+        if gpu.stuck.load(Relaxed) != 0 {
+            self.note_undecided(gpu);
+        }
         gpu.took.lock().close.add(now.saturating_sub(begin));
     }
 

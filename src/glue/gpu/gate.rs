@@ -12,10 +12,12 @@
 //! outlives its process, or the page's owner, wait at the gate of the present owner.
 //!
 //! A gate is shut in two steps. The flag is set with the books locked, which orders decisions
-//! about the page; the entries are removed afterwards, without that lock. A fault checks the flag
-//! and inserts its entry under the lock of `files`, and removing the entries takes that lock after
-//! the flag is set: no entry appears after a revocation.
+//! about the page; the entries are removed afterwards, without that lock. The tables for an entry,
+//! and the driver's entry, which loads can use only, are made without any lock. Then a fault checks
+//! the flag and lets stores through under the lock of `files`, and removing the entries takes that
+//! lock after the flag is set: no entry that can be written through appears after a revocation.
 
+use super::revocation::{try_zap, Pending};
 use super::turn_waits::TurnWaits;
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::pi_mutex::{new_pi_mutex, PiMutex};
@@ -29,6 +31,7 @@ use kernel::bindings;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Acquire, Atomic, Full, Relaxed, Release};
 use kernel::sync::Arc;
+use kernel::workqueue::{impl_has_work, new_work, Queue, Work, WorkItem};
 
 /// Time that a fault waits for a late release, beyond what the last decision promised: a change of
 /// settings may make the period longer than planned.
@@ -72,19 +75,38 @@ pub(crate) struct Gate {
     turn_waits: TurnWaits,
     #[pin]
     queue: StoreQueue,
+    /// What of the entries a thread of the workqueue has still to remove.
+    pending: Pending,
+    #[pin]
+    work: Work<Gate>,
     #[pin]
     files: PiMutex<KVec<MappedFile>>,
+}
+
+impl_has_work! {
+    impl HasWork<Self> for Gate { self.work }
 }
 
 /// A file through which the page is mapped: its address space reaches all those mappings.
 pub(crate) struct MappedFile {
     file: *mut bindings::file,
     mappings: u32,
+    /// Number of the last revocation of the workqueue that has come to it.
+    revoked: u64,
 }
 
 // SAFETY: The file is open while the element is in the list (see `Mapping`), and is only used
 // with the list locked.
 unsafe impl Send for MappedFile {}
+
+impl WorkItem for Gate {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        this.revoke_patiently();
+    }
+}
+
 impl Gate {
     /// An open gate, of the page with this number. Its memory is charged to nobody: a GPU has at
     /// most [`MAX_PAGES`](crate::track::pages::MAX_PAGES) of them, and one thread makes one at a
@@ -105,6 +127,8 @@ impl Gate {
                 wait_queue: Atomic::new(NO_QUEUE),
                 turn_waits: TurnWaits::new(),
                 queue <- StoreQueue::new(),
+                pending: Pending::new(),
+                work <- new_work!("loga_revoke"),
                 files <- new_pi_mutex!(KVec::new()),
             }),
             GFP_KERNEL,
@@ -227,7 +251,7 @@ impl Gate {
     /// Removes the entries if the gate is shut or each store is decided on, and wakes the sleepers
     /// if it is open. Idempotent, and callable by several threads. May sleep; no lock of LoGA's may
     /// be held.
-    pub(super) fn apply(&self) {
+    pub(super) fn apply(self: &Arc<Self>) {
         // Ordered before reading the flag: a later change marks another call.
         self.updating.xchg(0, Full);
         if !self.is_shut() {
@@ -239,14 +263,67 @@ impl Gate {
         self.revoke();
     }
 
-    /// Removes the entries. May sleep; no lock of LoGA's may be held.
-    pub(crate) fn revoke(&self) {
+    /// Removes the entries: at once, unless that needs a lock which somebody has; a thread of the
+    /// workqueue waits for that one. Whether they are gone. May sleep; no lock of LoGA's may be held.
+    fn revoke(self: &Arc<Self>) -> bool {
         let files = self.files.lock();
-        for entry in files.iter() {
-            // SAFETY: While the element is in the list its file is open, and so is the
-            // address space that the file points to.
-            unsafe { bindings::unmap_mapping_range((*entry.file).f_mapping, 0, 0, 1) };
+        let left = files.iter().filter(|entry| !try_zap(entry.file)).count();
+        drop(files);
+        if left == 0 {
+            return true;
         }
+        self.pending.hand_over();
+        // SAFETY: The workqueue is there while the module is loaded.
+        let queue = unsafe { Queue::from_raw(ffi::loga_revocations()) };
+        // A call that is queued already removes them too.
+        let _ = queue.enqueue::<Arc<Self>, 0>(self.clone());
+        false
+    }
+
+    /// Removes the entries, and waits until they are gone, for a millisecond at most: whether they are.
+    /// May sleep; no lock of LoGA's may be held.
+    pub(crate) fn revoke_in_time(self: &Arc<Self>) -> bool {
+        self.revoke() || self.pending.wait()
+    }
+
+    /// Waits until the entries that were to be removed so far are gone, as
+    /// [`revoke_in_time`](Self::revoke_in_time).
+    pub(super) fn settle(&self) -> bool {
+        self.pending.wait()
+    }
+
+    /// Whether the page stays open although it was to be closed. Any context.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.pending.is_stuck()
+    }
+
+    /// Whether that is to be told: once.
+    pub(super) fn is_to_be_named(&self) -> bool {
+        self.pending.is_to_be_named()
+    }
+
+    /// Removes the entries, and waits for whatever lock that needs. Called by a thread of the
+    /// workqueue.
+    fn revoke_patiently(&self) {
+        let number = self.pending.number();
+        // TIMEOUT: each pass marks an element of the list.
+        while let Some(file) = self.next_file(number) {
+            // SAFETY: The reference from `next_file` keeps the file open, and its address space.
+            unsafe { bindings::unmap_mapping_range((*file).f_mapping, 0, 0, 1) };
+            // SAFETY: The same reference.
+            unsafe { bindings::fput(file) };
+        }
+        self.pending.end(number);
+    }
+
+    /// The next file whose entries a revocation has to remove, with a reference: the list is not
+    /// locked while its lock is waited for.
+    fn next_file(&self, number: u64) -> Option<*mut bindings::file> {
+        let mut files = self.files.lock();
+        let entry = files.iter_mut().find(|entry| entry.revoked != number)?;
+        entry.revoked = number;
+        // SAFETY: While the element is in the list its file is open.
+        Some(unsafe { ffi::loga_hold_file(entry.file) })
     }
 
     /// Whether a thread sleeps at the gate, or waits for its turn. Any context.
@@ -269,16 +346,12 @@ impl Gate {
         files.iter().map(user).find(|number| *number != 0)
     }
 
-    /// As [`lock`](Self::lock); unless `patient`, only if nobody has it locked: threads that fault and
-    /// can try again do not queue before a revocation.
+    /// Blocks revocations while the guard lives, which must neither allocate nor wait for the driver.
+    /// Unless `patient`, only if nobody has it locked: threads that fault and can try again do not
+    /// queue before a revocation.
     pub(crate) fn lock_if(&self, patient: bool) -> Option<impl Sized + '_> {
         let locked = self.files.try_lock();
         locked.or_else(|| patient.then(|| self.files.lock()))
-    }
-
-    /// Blocks revocations while the guard lives.
-    pub(crate) fn lock(&self) -> impl Sized + '_ {
-        self.files.lock()
     }
 
     /// Adds a mapping through a file. May sleep; memory is charged to the caller.
@@ -305,7 +378,11 @@ impl Gate {
             }
             if count < files.capacity() {
                 // There is room: checked above.
-                let _ = files.push_within_capacity(MappedFile { file, mappings: 1 });
+                let _ = files.push_within_capacity(MappedFile {
+                    file,
+                    mappings: 1,
+                    revoked: 0,
+                });
                 return Ok(());
             }
             drop(files);
@@ -327,7 +404,7 @@ impl Gate {
     /// Waits for the release, in a fault of user code. No lock may be held. 0 when released,
     /// `-ETIME` when the bound was reached and the gate was opened for it, else a signal is
     /// pending.
-    pub(crate) fn wait(&self) -> c_int {
+    pub(crate) fn wait(self: &Arc<Self>) -> c_int {
         let longer = apart(self.queue.sleepers());
         loop {
             let until = Ns::new(self.until.load(Relaxed)).saturating_add(longer);

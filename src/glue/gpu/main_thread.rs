@@ -85,6 +85,7 @@ fn step(gpu: &Gpu, own: &mut MainState, wake: Wake) -> bool {
     let mut books = gpu.books.lock();
     let has_permit = advance(&mut books, gpu, own, wake);
     books.note_turn(gpu);
+    books.note_stuck(gpu);
     has_permit
 }
 

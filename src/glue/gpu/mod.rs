@@ -13,6 +13,7 @@
 //! | `handing_on` | a page that gets another owner, once what was measured of it is booked |
 //! | `channels`, `kinds` | which channels of the pages exist, and which of them compute |
 //! | `gate` | takes a page away, and gives it back |
+//! | `revocation` | removing the entries of a page, without waiting for a lock of a tenant |
 //! | `start` | starts and stops its threads |
 //! | `main_thread` | sleeps until the engine's next deadline, and carries out its actions |
 //! | `phase` | state of the poller, and results of a polling phase |
@@ -40,6 +41,7 @@ mod phase;
 mod policy_inputs;
 mod poller;
 mod presence;
+pub(crate) mod revocation;
 mod sampler;
 pub(crate) mod shared_poller;
 mod start;
@@ -101,6 +103,8 @@ pub(crate) struct Gpu {
     pub(crate) cgroup_depth: Atomic<u32>,
     /// Clients that are throttled.
     pub(crate) throttled: Atomic<u32>,
+    /// Pages that are open although they were to be closed, as the main thread saw last.
+    pub(crate) stuck: Atomic<u32>,
     /// Faults that waited past their bound and let the client pass.
     pub(crate) overruns: Atomic<u64>,
     /// The one poller of all GPUs, if they share one.

@@ -121,6 +121,7 @@ impl Gpu {
                 freed: Atomic::new(0),
                 cgroup_depth: Atomic::new(depth),
                 throttled: Atomic::new(0),
+                stuck: Atomic::new(0),
                 overruns: Atomic::new(0),
                 shared,
                 main: SetOnce::new(),

@@ -220,6 +220,16 @@ impl Gpu {
     pub(crate) fn revoke_all(&self) {
         self.books.lock().list_gates();
         self.update_gates();
+        // TIMEOUT: up to the last page; each is waited for from the time on when it was handed over.
+        for at in 0.. {
+            let gate = match self.books.lock().pages.all().get(at) {
+                Some(page) => page.gate().cloned(),
+                None => break,
+            };
+            if let Some(gate) = gate {
+                gate.settle();
+            }
+        }
     }
 
     /// Records how long it took to update all gates of a client.
@@ -350,6 +360,25 @@ impl Books {
             let has_ended = owner.pid.identity().is_none();
             has_ended.then(|| (position, owner.pid.number(), gate.clone()))
         })
+    }
+
+    /// Counts the pages that stay open although they were to be closed, since a lock is held that
+    /// removing their entries needs, and names their clients once.
+    pub(super) fn note_stuck(&self, gpu: &Gpu) {
+        let mut stuck = 0u32;
+        for page in self.pages.all() {
+            let Some(gate) = page.gate() else { continue };
+            stuck = stuck.saturating_add(gate.is_stuck().into());
+            let member = self.state.shares.members().get(page.at());
+            let client = self
+                .clients
+                .get(page.at())
+                .filter(|_| gate.is_to_be_named());
+            if let (Some(client), Some(member)) = (client, member) {
+                events::stuck(self.gpu, &client.about(member), page.number());
+            }
+        }
+        gpu.stuck.store(stuck, Relaxed);
     }
 
     /// Opens and shuts gates according to the decision, which applies for `patience` at most.

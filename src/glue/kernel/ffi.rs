@@ -140,7 +140,18 @@ extern "C" {
     pub(crate) fn loga_hide(vma: *mut bindings::vm_area_struct) -> bool;
     pub(crate) fn loga_unhide(vma: *mut bindings::vm_area_struct);
     pub(crate) fn loga_refill(vma: *mut bindings::vm_area_struct) -> c_int;
-    pub(crate) fn loga_set_writable(vma: *mut bindings::vm_area_struct, writable: bool);
+    pub(crate) fn loga_try_zap(mapping: *mut bindings::address_space) -> bool;
+    pub(crate) fn loga_hold_file(file: *mut bindings::file) -> *mut bindings::file;
+    pub(crate) fn loga_start_revocations() -> c_int;
+    pub(crate) fn loga_end_revocations();
+    pub(crate) fn loga_revocations() -> *mut bindings::workqueue_struct;
+    pub(crate) fn loga_make_tables(vma: *mut bindings::vm_area_struct, addr: usize) -> c_int;
+    pub(crate) fn loga_open_entry(
+        vma: *mut bindings::vm_area_struct,
+        addr: usize,
+        pfn: usize,
+        writable: bool,
+    ) -> bindings::vm_fault_t;
     pub(crate) fn loga_do_not_copy(vma: *mut bindings::vm_area_struct);
     pub(crate) fn loga_copy_no_more(copy: *mut bindings::vm_area_struct);
     pub(crate) fn loga_init_waitqueue(queue: *mut bindings::wait_queue_head_t);

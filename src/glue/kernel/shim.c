@@ -14,12 +14,14 @@
 #include <linux/moduleparam.h>
 #include <linux/pci.h>
 #include <linux/random.h>
+#include <linux/rbtree.h>
 #include <linux/rcupdate.h>
 #include <linux/rtmutex.h>
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
 #include <linux/sched/stat.h>
 #include <linux/wait.h>
+#include <linux/workqueue.h>
 
 #include "shim.h"
 
@@ -361,16 +363,101 @@ int loga_refill(struct vm_area_struct *vma)
 }
 
 /*
- * Whether faults insert entries of an area that can be written through; they must be
- * serialised by the caller. An area with a pfn_mkwrite() starts without.
+ * Makes the page tables for an entry at an address, and none: 0, or -ENOMEM. Called in a fault on
+ * the area.
  */
-void loga_set_writable(struct vm_area_struct *vma, bool writable)
+int loga_make_tables(struct vm_area_struct *vma, unsigned long addr)
 {
-	vm_flags_t flags = writable ? vma->vm_flags : vma->vm_flags & ~VM_SHARED;
-	pgprot_t prot = with_access(vma->vm_page_prot, flags);
+	return apply_to_page_range(vma->vm_mm, addr & PAGE_MASK, PAGE_SIZE, NULL, NULL);
+}
 
-	if (pgprot_val(prot) != pgprot_val(vma->vm_page_prot))
-		WRITE_ONCE(vma->vm_page_prot, prot);
+struct loga_entry {
+	bool writable;
+	bool found;
+};
+
+static int open_entry(pte_t *pte, unsigned long addr, void *data)
+{
+	struct loga_entry *entry = data;
+	pte_t old = ptep_get(pte);
+
+	entry->found = pte_present(old);
+	/* As at the first touch of a page: no other processor has the bit cached, or it faults. */
+	if (entry->found && entry->writable && !pte_write(old))
+		set_pte(pte, pte_mkwrite_novma(pte_mkyoung(old)));
+	return 0;
+}
+
+/*
+ * Lets stores pass through the entry at an address, if they may at all, or loads only. Without an
+ * entry it makes one, if pfn is not 0. Allocates nothing once loga_make_tables() or the driver has
+ * made the tables. Called in a fault on the area, of which an entry has no access by itself that
+ * stores need: it has a pfn_mkwrite().
+ */
+vm_fault_t loga_open_entry(struct vm_area_struct *vma, unsigned long addr, unsigned long pfn,
+			   bool writable)
+{
+	const vm_flags_t shared = VM_SHARED | VM_WRITE;
+	struct loga_entry entry = {
+		.writable = writable && (vma->vm_flags & shared) == shared,
+	};
+	pgprot_t prot = vma->vm_page_prot;
+
+	if (apply_to_page_range(vma->vm_mm, addr & PAGE_MASK, PAGE_SIZE, open_entry, &entry))
+		return VM_FAULT_OOM;
+	if (entry.found || !pfn)
+		return VM_FAULT_NOPAGE;
+	if (entry.writable)
+		prot = with_access(prot, vma->vm_flags);
+	return vmf_insert_pfn_prot(vma, addr, pfn, prot);
+}
+
+/* -------------------------------------------------------- revoking entries */
+
+/*
+ * Removes the entries of all areas of an address space, as unmap_mapping_range() does. False, and some
+ * of them may be left, if that needs a lock that somebody has: it is not waited for.
+ */
+bool loga_try_zap(struct address_space *mapping)
+{
+	struct rb_node *node;
+
+	if (!i_mmap_trylock_read(mapping))
+		return false;
+	for (node = rb_first_cached(&mapping->i_mmap); node; node = rb_next(node)) {
+		struct vm_area_struct *vma =
+			container_of(node, struct vm_area_struct, shared.rb);
+
+		zap_special_vma_range(vma, vma->vm_start, vma->vm_end - vma->vm_start);
+	}
+	i_mmap_unlock_read(mapping);
+	return true;
+}
+
+/* A reference on a file that is open. */
+struct file *loga_hold_file(struct file *file)
+{
+	return get_file(file);
+}
+
+static struct workqueue_struct *revocations;
+
+/* Makes the threads that revocations wait in: as many as there are pages that are waited for. */
+int loga_start_revocations(void)
+{
+	revocations = alloc_workqueue("loga-revoke", WQ_UNBOUND | WQ_HIGHPRI | WQ_MEM_RECLAIM, 0);
+	return revocations ? 0 : -ENOMEM;
+}
+
+/* Waits until all of them have ended. */
+void loga_end_revocations(void)
+{
+	destroy_workqueue(revocations);
+}
+
+struct workqueue_struct *loga_revocations(void)
+{
+	return revocations;
 }
 
 /* fork() does not copy this area. */

@@ -69,7 +69,14 @@ int loga_wait(wait_queue_head_t *queue, const u32 *empty);
 bool loga_hide(struct vm_area_struct *vma);
 void loga_unhide(struct vm_area_struct *vma);
 int loga_refill(struct vm_area_struct *vma);
-void loga_set_writable(struct vm_area_struct *vma, bool writable);
+bool loga_try_zap(struct address_space *mapping);
+struct file *loga_hold_file(struct file *file);
+int loga_start_revocations(void);
+void loga_end_revocations(void);
+struct workqueue_struct *loga_revocations(void);
+int loga_make_tables(struct vm_area_struct *vma, unsigned long addr);
+vm_fault_t loga_open_entry(struct vm_area_struct *vma, unsigned long addr, unsigned long pfn,
+			   bool writable);
 void loga_do_not_copy(struct vm_area_struct *vma);
 void loga_init_waitqueue(wait_queue_head_t *queue);
 void loga_wake_all(wait_queue_head_t *queue);

@@ -153,6 +153,7 @@ pub const EVENTS: [&str; uapi::EVENT_KINDS as usize] = [
     "breached",
     "turn",
     "engaged",
+    "stuck",
 ];
 
 /// Kind of an event.
@@ -206,6 +207,7 @@ mod word_tests {
         assert_eq!(event(uapi::EVENT_POLICY), "policy");
         assert_eq!(fallback(uapi::FALLBACK_OVERRUN), "overrun");
         assert_eq!(event(uapi::EVENT_ENGAGED), "engaged");
+        assert_eq!(event(uapi::EVENT_STUCK), "stuck");
         assert_eq!(fallback(uapi::FALLBACK_SILENT), "silent");
         assert_eq!(mode(uapi::MODE_HT), "ht");
         assert_eq!(reserve(uapi::RESERVE_CBS), "cbs");

@@ -35,7 +35,7 @@ const OF_SUBMISSIONS: [(u32, &str); 4] = [
     (uapi::EVENT_BREACHED, "submissions longer than declared"),
 ];
 
-/// One event; an object of `loga events --json`. Which of the last eight members there are depends
+/// One event; an object of `loga events --json`. Which of the last nine members there are depends
 /// on the kind.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub(crate) struct Line {
@@ -62,6 +62,9 @@ pub(crate) struct Line {
     pub(crate) gained_ns: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) claimed_gpu: Option<u64>,
+    /// Number of the page that stays open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) page: Option<u64>,
     /// For how long submissions were not decided on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) passed_ns: Option<u64>,
@@ -111,6 +114,7 @@ impl Line {
             policy: (event.kind == uapi::EVENT_POLICY).then(|| names::text(&event.name)),
             gained_ns: value(uapi::EVENT_EVASION),
             claimed_gpu: value(uapi::EVENT_ELSEWHERE),
+            page: value(uapi::EVENT_STUCK),
             passed_ns: value(uapi::EVENT_ENGAGED),
             submissions: OF_SUBMISSIONS.iter().find_map(|(kind, _)| value(*kind)),
         }
@@ -156,6 +160,9 @@ impl Line {
         }
         if let Some(claimed_gpu) = self.claimed_gpu {
             write!(out, ", it has claimed GPU {claimed_gpu}")?;
+        }
+        if let Some(page) = self.page {
+            write!(out, ", page {page} stays open until a lock is free")?;
         }
         if let Some(passed_ns) = self.passed_ns {
             write!(out, " again, all passed for {:.1} ms", ms(passed_ns))?;
@@ -298,8 +305,9 @@ mod tests {
             event(5, uapi::EVENT_MISSED, 3),
             event(6, uapi::EVENT_BREACHED, 2),
             event(7, uapi::EVENT_TURN, 0),
+            event(8, uapi::EVENT_STUCK, 3),
         ]);
-        let text = events(&fake, "--times 8");
+        let text = events(&fake, "--times 9");
         let at = "[   12.345678] GPU 0: 432 throttle:";
         let said = [
             "appeared",
@@ -310,6 +318,7 @@ mod tests {
             "missed, 3 deadlines that were promised",
             "breached, 2 submissions longer than declared",
             "turn",
+            "stuck, page 3 stays open until a lock is free",
         ];
         let lines: Vec<String> = said.iter().map(|said| format!("{at} {said}\n")).collect();
         let expected = lines.concat();
