@@ -3,9 +3,10 @@
 //! The documents name every knob with its values, its default and what it sets. They explain each word
 //! once, which names one type (`glossary`). Their links lead somewhere, and the index answers questions
 //! (`links`); the commits that they cite are in the history (`commits`), the files that they name exist
-//! (`paths`), and tables of figures are those of the last committed measurement (`figures`). The tests
-//! exist that hold what programs of root believe, and each of their inputs is listed (`believed`); so
-//! is every bounded table with the constants that bound it (`bounds`).
+//! (`paths`), the table of locks is that of the source (`locks`), and tables of figures are those of the
+//! last committed measurement (`figures`). The tests exist that hold what programs of root believe, and
+//! each of their inputs is listed (`believed`); so is every bounded table with the constants that bound
+//! it (`bounds`).
 
 #[path = "documents/believed.rs"]
 mod believed;
@@ -19,6 +20,8 @@ mod figures;
 mod glossary;
 #[path = "documents/links.rs"]
 mod links;
+#[path = "documents/locks.rs"]
+mod locks;
 #[path = "documents/pages.rs"]
 mod pages;
 #[path = "documents/paths.rs"]
