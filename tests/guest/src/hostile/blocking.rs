@@ -1,19 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! [tool] Throttled programs that try to block others too: by kernel code that touches a submission
-//! page under a lock, by masses of mappings, by masses of processes; and one that stores while it
-//! maps.
+//! page under a lock, by masses of mappings, by masses of processes, by a lock that a starved process
+//! holds; and one that stores while it maps.
 
 use super::bystander::{Bystander, Longest, PLACE};
 use super::ownership::{baseline, keep_busy, measure, open, prepare_through, ready, LIFE, WINDOW};
 use super::tenants::next_line;
 use super::{model, Program};
+use crate::busy::pin;
+use crate::calls::Calls;
+use crate::dispatch::counters;
 use crate::ktap::{ensure, Verdict};
 use crate::load::Load;
 use crate::sharing::{for_process, limit, set};
 use crate::stage::{Stage, LAZY};
+use crate::sysfs;
 use loga::rm as abi;
 use loga::rm::nr;
+use loga::uapi;
 use nix::errno::Errno;
 use nix::libc;
 use std::fs;
@@ -32,10 +37,12 @@ crate::ktap::tests![
     full_quota_of_one_user_leaves_room_for_others: timed,
     mappings_in_many_forked_children_are_revoked_at_once: timed,
     preempted_threads_of_the_lowest_priority_stop_nobody: timed,
+    starved_holder_of_a_kernel_lock_ends_no_decisions: timed,
+    starved_holder_of_a_kernel_lock_ends_no_decisions_for_a_minute: timed slow,
 ];
 
 /// The tests of `make test`.
-pub(super) const QUICK: &[crate::ktap::Test] = &[TESTS[0], TESTS[1], TESTS[4], TESTS[5]];
+pub(super) const QUICK: &[crate::ktap::Test] = &[TESTS[0], TESTS[1], TESTS[4], TESTS[5], TESTS[6]];
 
 /// The programs of this file.
 pub(super) const PROGRAMS: &[(&str, super::Act)] = &[
@@ -45,6 +52,7 @@ pub(super) const PROGRAMS: &[(&str, super::Act)] = &[
     ("forks", |_| forks()),
     ("lazy", |_| lazy()),
     ("crowd", crowd),
+    ("starved", |_| starved()),
 ];
 
 /// How long the other processes are watched.
@@ -302,10 +310,7 @@ fn lazy() -> Result<(), String> {
             }
         }
     }
-    let parameter = libc::sched_param { sched_priority: 0 };
-    // SAFETY: changes the calling process; the parameter lives until the end of the call.
-    let set = unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameter) };
-    ensure!(set == 0, "SCHED_IDLE: {}", Errno::last());
+    take_lowest_priority()?;
     for _ in 0..3 {
         if sys::fork().map_err(|error| error.to_string())?.is_none() {
             break;
@@ -316,6 +321,96 @@ fn lazy() -> Result<(), String> {
         map_at(&ready, address)?;
         drop(rm::open_node(&rm::gpu_path(0)).map_err(|error| error.to_string())?);
     }
+    Ok(())
+}
+
+/// The caller runs from now on if no other thread wants its processor.
+fn take_lowest_priority() -> Result<(), String> {
+    let parameter = libc::sched_param { sched_priority: 0 };
+    // SAFETY: changes the calling process; the parameter lives until the end of the call.
+    let set = unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameter) };
+    ensure!(set == 0, "SCHED_IDLE: {}", Errno::last());
+    Ok(())
+}
+
+fn starved_holder_of_a_kernel_lock_ends_no_decisions() -> Verdict {
+    beside_starved(12)
+}
+
+fn starved_holder_of_a_kernel_lock_ends_no_decisions_for_a_minute() -> Verdict {
+    beside_starved(60)
+}
+
+/// Decisions and grants go on in each second beside a throttled hog whose lock of areas is held by
+/// processes that do not run, and the dispatcher decides at the end.
+fn beside_starved(seconds: u32) -> Verdict {
+    let stage = Stage::set(&model(LAZY), "policy=event enforce=1 dispatch=prio")?;
+    let calls = Calls::open()?;
+    calls
+        .subscribe(1 << uapi::EVENT_STUCK | 1 << uapi::EVENT_FALLBACK)
+        .map_err(|errno| errno.to_string())?;
+    let program = Program::start("starved")?;
+    let other = Load::start("--kernel-us 500 --depth 4 --wait block --channels 1")?;
+    stage.wait_until_all_measured([&other])?;
+    for second in 0..seconds {
+        let (decisions, grants) = (stage.stat()?.decisions, counters()?[0]);
+        std::thread::sleep(Duration::from_secs(1));
+        let decisions = stage.stat()?.decisions - decisions;
+        let grants = counters()?[0] - grants;
+        println!("# second {second}: {decisions} decisions, {grants} grants");
+        ensure!(decisions > 0, "no decision in second {second}");
+        ensure!(grants > 0, "no grant in second {second}");
+    }
+    let events = calls.events()?;
+    let stuck = events
+        .iter()
+        .filter(|event| event.kind == uapi::EVENT_STUCK);
+    println!("# the page was stuck {} times", stuck.count());
+    let is_silent = |event: &uapi::Event| {
+        event.kind == uapi::EVENT_FALLBACK && event.value == uapi::FALLBACK_SILENT
+    };
+    ensure!(!events.iter().any(is_silent), "{events:?}");
+    let dispatch = sysfs::read("dispatch")?;
+    ensure!(dispatch == "prio", "dispatch is {dispatch}");
+    drop((program, other));
+    stage.teardown()
+}
+
+/// A hog whose page is mapped and unmapped, over and over, by processes of the lowest priority, on a
+/// processor on which others of ordinary priority run: they are preempted wherever they are, also
+/// where they hold the lock of the areas of its file.
+fn starved() -> Result<(), String> {
+    const SPINNERS: u32 = 5;
+    const MAPPERS: u32 = 32;
+    let (client, mut channels) = open(1, 4)?;
+    let ready = ready(&client, &channels[0])?;
+    for number in 0..SPINNERS {
+        if sys::fork().map_err(|error| error.to_string())?.is_none() {
+            pin(0, 0).map_err(|errno| errno.to_string())?;
+            loop {
+                let since = Instant::now();
+                while since.elapsed() < Duration::from_micros(20) {
+                    std::hint::spin_loop();
+                }
+                // One of them preempts the others, and the mappers, at any time.
+                if number == 0 {
+                    std::thread::sleep(Duration::from_micros(50));
+                }
+            }
+        }
+    }
+    for _ in 0..MAPPERS {
+        if sys::fork().map_err(|error| error.to_string())?.is_none() {
+            pin(0, 0).map_err(|errno| errno.to_string())?;
+            take_lowest_priority()?;
+            let address = map_at(&ready, std::ptr::null_mut())?;
+            loop {
+                // One that fails leaves the address unmapped: the next one maps it.
+                let _ = map_at(&ready, address);
+            }
+        }
+    }
+    keep_busy(&mut channels[0], LIFE.saturating_mul(2));
     Ok(())
 }
 
