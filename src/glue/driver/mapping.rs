@@ -137,8 +137,8 @@ impl Mapping {
 
     /// Does what a fault needs before anything is decided, with no lock of LoGA's: it may wait for
     /// memory, which is charged to the caller, and for locks of the driver. The driver makes its
-    /// entry, through which nobody can store (see [`open`](Self::open)); else the page tables are
-    /// made for one. Whether the entry is still to be made; an error is the answer to the fault.
+    /// entry, through which nobody can store (see [`open`](Self::open)); in any case the page tables
+    /// are made for one. Whether the entry is still to be made; an error is the answer to the fault.
     ///
     /// # Safety
     ///
@@ -155,21 +155,22 @@ impl Mapping {
         };
         // SAFETY: The area is there until the driver drops the lock.
         let is_tail = unsafe { (*vma).vm_pgoff } != self.first_pgoff;
+        let mut is_missing = true;
         if let Some(fault) = self.driver().and_then(|ops| ops.fault) {
             // SAFETY: The driver's own handler, called for its own area.
             let answer = unsafe { fault(vmf) };
-            if answer == bindings::vm_fault_reason_VM_FAULT_NOPAGE {
-                return Ok(false);
-            }
+            is_missing = answer != bindings::vm_fault_reason_VM_FAULT_NOPAGE;
             // A driver refuses the tail of a split area, which it filled at mmap time and
             // LoGA emptied; that one is LoGA's to refill.
-            if !(is_tail && answer == bindings::vm_fault_reason_VM_FAULT_SIGBUS) {
+            let is_refilled = is_tail && answer == bindings::vm_fault_reason_VM_FAULT_SIGBUS;
+            if is_missing && !is_refilled {
                 return Err(answer);
             }
         }
+        // The driver may have made neither, and have the fault come again.
         // SAFETY: The page lies in the area, and its lock is held: a refusal does not drop it.
         match unsafe { ffi::loga_make_tables(vma, address) } {
-            0 => Ok(true),
+            0 => Ok(is_missing),
             _ => Err(bindings::vm_fault_reason_VM_FAULT_OOM),
         }
     }
