@@ -10,13 +10,18 @@ use std::path::Path;
 
 /// Types of locks, each with whether the holder inherits priority. A thread that has a spinlock is not
 /// preempted.
-const TYPES: [(&str, &str); 3] = [("PiMutex", "yes"), ("Mutex", "no"), ("SpinLock", "spins")];
+const TYPES: [(&str, &str); 4] = [
+    ("PiMutex<", "yes"),
+    ("UserQueues,", "yes"),
+    ("Mutex<", "no"),
+    ("SpinLock<", "spins"),
+];
 
-/// The name before `: TYPE<` in a declaration, and what its holder inherits.
+/// The name before `: TYPE` in a declaration, and what its holder inherits.
 fn declared(line: &str) -> Option<(&str, &'static str)> {
     let is_name = |name: &&str| name.chars().all(|one| one.is_alphanumeric() || one == '_');
     TYPES.iter().find_map(|(lock, inherits)| {
-        let (before, _) = line.split_once(&format!(": {lock}<"))?;
+        let (before, _) = line.split_once(&format!(": {lock}"))?;
         let name = before.rsplit(' ').next().filter(is_name)?;
         // Not a parameter or a variable.
         let declares = !before.contains("fn ") && !before.contains("let ") && !before.contains('(')
