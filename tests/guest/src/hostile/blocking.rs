@@ -372,28 +372,29 @@ fn beside_starved(seconds: u32) -> Verdict {
     ensure!(!events.iter().any(is_silent), "{events:?}");
     let dispatch = sysfs::read("dispatch")?;
     ensure!(dispatch == "prio", "dispatch is {dispatch}");
-    drop((program, other));
+    drop((program, other, calls));
     stage.teardown()
 }
 
 /// A hog whose page is mapped and unmapped, over and over, by processes of the lowest priority, on a
-/// processor on which others of ordinary priority run: they are preempted wherever they are, also
-/// where they hold the lock of the areas of its file.
+/// processor on which others of ordinary priority run for most of the time: they are preempted wherever
+/// they are, also where they hold the lock of the areas of its file.
 fn starved() -> Result<(), String> {
     const SPINNERS: u32 = 5;
     const MAPPERS: u32 = 32;
+    /// How long the mappers run, of each so much.
+    const RUN: u128 = 100;
+    const OF: u128 = 1_600;
     let (client, mut channels) = open(1, 4)?;
     let ready = ready(&client, &channels[0])?;
+    let begin = Instant::now();
     for number in 0..SPINNERS {
         if sys::fork().map_err(|error| error.to_string())?.is_none() {
             pin(0, 0).map_err(|errno| errno.to_string())?;
             loop {
-                let since = Instant::now();
-                while since.elapsed() < Duration::from_micros(20) {
-                    std::hint::spin_loop();
-                }
-                // One of them preempts the others, and the mappers, at any time.
-                if number == 0 {
+                let spins = begin.elapsed().as_millis() % OF > RUN;
+                // One of them preempts the others at any time.
+                if !spins || number == 0 {
                     std::thread::sleep(Duration::from_micros(50));
                 }
             }
