@@ -120,9 +120,9 @@ impl Engaged {
             let state = self.state.lock();
             (state.decider.work(), *state.decider.leftovers())
         };
-        // One that is stuck stays open alone: what is stored through it is not decided on.
         let stuck = opening.gates().filter(|gate| !gate.revoke_in_time());
-        if stuck.count() != 0 {
+        let is_stuck = stuck.count() != 0;
+        if is_stuck {
             gpu.wake();
         }
         // A thread that was making an entry has noted meanwhile where the rings were before.
@@ -140,9 +140,13 @@ impl Engaged {
         for gate in opening.gates().filter(passes) {
             stored.remove(|chid| gate.channels().any(|(_, of)| of == chid));
         }
+        if is_stuck {
+            // It stays open alone: what is stored through it is not decided on, and has no turn.
+            stored = Running::NONE;
+        }
         state.decider.closed(now, &stored);
         drop(state);
-        if gpu.stuck.load(Relaxed) != 0 {
+        if is_stuck || gpu.stuck.load(Relaxed) != 0 {
             self.note_undecided(gpu);
         }
         gpu.took.lock().close.add(now.saturating_sub(begin));

@@ -8,11 +8,11 @@ use super::bystander::{Bystander, Longest, PLACE};
 use super::ownership::{baseline, keep_busy, measure, open, prepare_through, ready, LIFE, WINDOW};
 use super::tenants::next_line;
 use super::{model, Program};
-use crate::busy::pin;
 use crate::calls::Calls;
 use crate::dispatch::counters;
 use crate::ktap::{ensure, Verdict};
 use crate::load::Load;
+use crate::modules;
 use crate::sharing::{for_process, limit, set};
 use crate::stage::{Stage, LAZY};
 use crate::sysfs;
@@ -37,8 +37,7 @@ crate::ktap::tests![
     full_quota_of_one_user_leaves_room_for_others: timed,
     mappings_in_many_forked_children_are_revoked_at_once: timed,
     preempted_threads_of_the_lowest_priority_stop_nobody: timed,
-    starved_holder_of_a_kernel_lock_ends_no_decisions: timed,
-    starved_holder_of_a_kernel_lock_ends_no_decisions_for_a_minute: timed slow,
+    lock_that_a_client_holds_keeps_its_own_page_open_only: timed,
 ];
 
 /// The tests of `make test`.
@@ -52,9 +51,10 @@ pub(super) const PROGRAMS: &[(&str, super::Act)] = &[
     ("forks", |_| forks()),
     ("lazy", |_| lazy()),
     ("crowd", crowd),
-    ("starved", |_| starved()),
 ];
 
+/// The module that holds the lock.
+const HOLDER: &str = "loga_holder";
 /// How long the other processes are watched.
 const WATCH: Duration = Duration::from_millis(2500);
 /// Offset in a page of the last slot, of a channel that the programs do not have.
@@ -333,85 +333,59 @@ fn take_lowest_priority() -> Result<(), String> {
     Ok(())
 }
 
-fn starved_holder_of_a_kernel_lock_ends_no_decisions() -> Verdict {
-    beside_starved(12)
+/// Decisions, and the grants of others, go on while a thread of a hog that does not run holds the lock
+/// that removing the entries of its page needs. That page is named, and is closed when the lock is free.
+fn lock_that_a_client_holds_keeps_its_own_page_open_only() -> Verdict {
+    for dispatch in ["none", "prio"] {
+        let stage = Stage::set(
+            &model(LAZY),
+            &format!("policy=event enforce=1 dispatch={dispatch}"),
+        )?;
+        let calls = Calls::open()?;
+        calls
+            .subscribe(1 << uapi::EVENT_STUCK | 1 << uapi::EVENT_FALLBACK)
+            .map_err(|errno| errno.to_string())?;
+        let hog = Load::start("--kernel-us 2000 --depth 4 --wait block --channels 1")?;
+        let other = Load::start("--kernel-us 500 --depth 4 --wait block --channels 1")?;
+        stage.wait_until_all_measured([&hog, &other])?;
+        modules::load(HOLDER, &format!("pid={}", hog.pid()))
+            .map_err(|errno| format!("insmod {HOLDER}: {errno}"))?;
+        let seconds = beside_held(&stage, dispatch == "prio");
+        modules::remove_patiently(HOLDER)?;
+        seconds?;
+        let events = calls.events()?;
+        let stuck = |event: &&uapi::Event| event.kind == uapi::EVENT_STUCK;
+        let named = events.iter().filter(stuck);
+        let named: Vec<_> = named.map(|event| u32::try_from(event.pid)).collect();
+        ensure!(
+            named == [Ok(hog.pid())],
+            "{dispatch}: {named:?} were named, not the hog once"
+        );
+        let is_fallback = |event: &uapi::Event| event.kind == uapi::EVENT_FALLBACK;
+        ensure!(!events.iter().any(is_fallback), "{dispatch}: {events:?}");
+        ensure!(
+            sysfs::read("dispatch")? == dispatch,
+            "the dispatcher was taken away"
+        );
+        stage.wait_until_throttled(hog.pid())?;
+        drop((hog, other, calls));
+        stage.teardown()?;
+    }
+    Ok(())
 }
 
-fn starved_holder_of_a_kernel_lock_ends_no_decisions_for_a_minute() -> Verdict {
-    beside_starved(60)
-}
-
-/// Decisions and grants go on in each second beside a throttled hog whose lock of areas is held by
-/// processes that do not run, and the dispatcher decides at the end.
-fn beside_starved(seconds: u32) -> Verdict {
-    let stage = Stage::set(&model(LAZY), "policy=event enforce=1 dispatch=prio")?;
-    let calls = Calls::open()?;
-    calls
-        .subscribe(1 << uapi::EVENT_STUCK | 1 << uapi::EVENT_FALLBACK)
-        .map_err(|errno| errno.to_string())?;
-    let program = Program::start("starved")?;
-    let other = Load::start("--kernel-us 500 --depth 4 --wait block --channels 1")?;
-    stage.wait_until_all_measured([&other])?;
-    for second in 0..seconds {
-        let (decisions, grants) = (stage.stat()?.decisions, counters()?[0]);
+/// Whether each of some seconds has decisions, and turns if there are any.
+fn beside_held(stage: &Stage, turns: bool) -> Verdict {
+    for second in 0..4 {
+        let grants = || Ok::<_, String>(if turns { counters()?[0] } else { 0 });
+        let (decisions, before) = (stage.stat()?.decisions, grants()?);
         std::thread::sleep(Duration::from_secs(1));
         let decisions = stage.stat()?.decisions - decisions;
-        let grants = counters()?[0] - grants;
+        let grants = grants()? - before;
         println!("# second {second}: {decisions} decisions, {grants} grants");
         ensure!(decisions > 0, "no decision in second {second}");
-        ensure!(grants > 0, "no grant in second {second}");
+        ensure!(!turns || grants > 0, "no grant in second {second}");
     }
-    let events = calls.events()?;
-    let stuck = events
-        .iter()
-        .filter(|event| event.kind == uapi::EVENT_STUCK);
-    println!("# the page was stuck {} times", stuck.count());
-    let is_silent = |event: &uapi::Event| {
-        event.kind == uapi::EVENT_FALLBACK && event.value == uapi::FALLBACK_SILENT
-    };
-    ensure!(!events.iter().any(is_silent), "{events:?}");
-    let dispatch = sysfs::read("dispatch")?;
-    ensure!(dispatch == "prio", "dispatch is {dispatch}");
-    drop((program, other, calls));
-    stage.teardown()
-}
-
-/// A hog whose page is mapped and unmapped, over and over, by processes of the lowest priority, on a
-/// processor on which others of ordinary priority run for most of the time: they are preempted wherever
-/// they are, also where they hold the lock of the areas of its file.
-fn starved() -> Result<(), String> {
-    const SPINNERS: u32 = 5;
-    const MAPPERS: u32 = 32;
-    /// How long the mappers run, of each so much.
-    const RUN: u128 = 100;
-    const OF: u128 = 1_600;
-    let (client, mut channels) = open(1, 4)?;
-    let ready = ready(&client, &channels[0])?;
-    let begin = Instant::now();
-    for number in 0..SPINNERS {
-        if sys::fork().map_err(|error| error.to_string())?.is_none() {
-            pin(0, 0).map_err(|errno| errno.to_string())?;
-            loop {
-                let spins = begin.elapsed().as_millis() % OF > RUN;
-                // One of them preempts the others at any time.
-                if !spins || number == 0 {
-                    std::thread::sleep(Duration::from_micros(50));
-                }
-            }
-        }
-    }
-    for _ in 0..MAPPERS {
-        if sys::fork().map_err(|error| error.to_string())?.is_none() {
-            pin(0, 0).map_err(|errno| errno.to_string())?;
-            take_lowest_priority()?;
-            let address = map_at(&ready, std::ptr::null_mut())?;
-            loop {
-                // One that fails leaves the address unmapped: the next one maps it.
-                let _ = map_at(&ready, address);
-            }
-        }
-    }
-    keep_busy(&mut channels[0], LIFE.saturating_mul(2));
     Ok(())
 }
 
