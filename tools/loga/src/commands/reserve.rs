@@ -58,6 +58,9 @@ struct Reserve {
     /// If it is before the end of the period.
     deadline_us: Option<u64>,
     commands: u32,
+    /// Within what a client is done, beside its pauses, that waits for the end of each of its
+    /// `commands` before the next; `null` if no deadline is promised.
+    round_us: Option<u64>,
 }
 
 /// What was served since it was set.
@@ -102,14 +105,21 @@ impl Spec {
 
 impl Reserve {
     fn of(spec: &uapi::Spec) -> Option<Self> {
+        let soft = spec.flags & uapi::SPEC_SOFT != 0;
+        let is_firm = spec.kind == uapi::RESERVE_CBS && !soft && spec.longest_ns != 0;
+        let due_us = match spec.deadline_ns {
+            0 => spec.period_ns / 1000,
+            ns => ns / 1000,
+        };
         (spec.kind != uapi::RESERVE_NONE).then(|| Reserve {
             kind: names::reserve(spec.kind),
-            soft: spec.flags & uapi::SPEC_SOFT != 0,
+            soft,
             capacity_us: spec.capacity_ns / 1000,
             period_us: spec.period_ns / 1000,
             longest_us: (spec.longest_ns != 0).then_some(spec.longest_ns / 1000),
             deadline_us: (spec.deadline_ns != 0).then_some(spec.deadline_ns / 1000),
             commands: spec.commands,
+            round_us: is_firm.then(|| due_us.saturating_mul(spec.commands.into())),
         })
     }
 
@@ -157,11 +167,17 @@ pub fn run(
         };
         return Ok(print_json(out, &line)?);
     }
-    let words = spec.map_or("cleared".to_string(), |spec| spec.words());
+    let words = spec.as_ref().map(Spec::words);
+    let words = words.unwrap_or("cleared".to_string());
     let place = arguments
         .gpu
         .map_or("all GPUs".to_string(), |gpu| format!("GPU {gpu}"));
     writeln!(out, "{subject}: {words} on {place}")?;
+    let reserve = spec.as_ref().and_then(|spec| spec.reserve.as_ref());
+    if let Some((us, commands @ 2..)) = reserve.and_then(|one| Some((one.round_us?, one.commands)))
+    {
+        writeln!(out, "{commands} submissions, each after the end of the one before: within {us} us and their pauses")?;
+    }
     tell_idle(control, arguments.gpu, out)
 }
 

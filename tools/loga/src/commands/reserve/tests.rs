@@ -57,6 +57,28 @@ fn deadline_before_the_end_of_the_period_is_set_and_listed() {
 }
 
 #[test]
+fn round_of_submissions_that_wait_for_each_other_is_promised_by_its_deadlines() {
+    let fake = FakeKernel::new(1);
+    let says = |more: &str| {
+        let line = format!("--pid 100 --capacity-us 1600 --period-us 6900 {more}");
+        reserve(&fake, &line).expect("set")
+    };
+    let said = says("--longest-us 400 --commands 4 --deadline-us 1700");
+    let words = "4 submissions, each after the end of the one before: within 6800 us";
+    assert!(said.contains(words), "{said}");
+    assert!(says("--longest-us 400 --commands 4").contains("within 27600 us"));
+    // One is its own round; and without a longest one no deadline is promised.
+    assert!(!says("--longest-us 400").contains("each after"));
+    assert!(!says("--commands 4").contains("each after"));
+    let json = reserve(&fake, "--list --json").expect("lists");
+    let line: serde_json::Value = serde_json::from_str(json.trim()).expect("JSON");
+    assert!(
+        line["round_us"].is_null() && line["commands"] == 4,
+        "{line}"
+    );
+}
+
+#[test]
 fn priority_and_mode_alone_promise_nothing_and_are_cleared() {
     let fake = FakeKernel::new(1);
     reserve(&fake, "--user 1000 --mode ht --gpu 0").expect("set");
