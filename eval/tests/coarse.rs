@@ -19,6 +19,15 @@ const FRAMES: &str =
     [[client]]\nname = \"hog\"\ncount = 4\n[[client.phase]]\nkernel_us = 900\n\
     launch = \"queued\"\ndepth = 4\nrepeat = 4\n";
 
+/// Short kernels with 60 % and long ones with 30 %, beside four hogs.
+const UNLIKE: &str = "[[client]]\nname = \"short\"\nRESERVE\n[[client.phase]]\nkernel_us = SHORT\n\
+    launch = \"queued\"\ndepth = 16\nrepeat = 16\n\
+    [[client]]\nname = \"long\"\n\
+    reserve = { kind = \"pe\", capacity_us = 120000, period_us = 400000 }\n\
+    [[client.phase]]\nkernel_us = LONG\nlaunch = \"queued\"\ndepth = 4\nrepeat = 4\n\
+    [[client]]\nname = \"hog\"\ncount = 4\n[[client.phase]]\nkernel_us = 700\n\
+    launch = \"queued\"\ndepth = 4\nrepeat = 4\n";
+
 /// The figures of the first GPU.
 fn gpu(policy: &str, length_ms: u32, clients: &str, reserve: &str, seed: u64) -> Gpu {
     let clients = clients.replace("RESERVE", reserve);
@@ -54,6 +63,28 @@ fn reserve_gets_its_part_under_every_policy() {
     }
 }
 
+#[test]
+fn reserves_of_unlike_kernels_get_their_parts() {
+    for kind in PolicyKind::ALL {
+        for (short, long) in [(100, 5_000), (60, 8_000), (500, 500)] {
+            let policy = format!("name = \"{}\"", kind.name());
+            let clients = UNLIKE
+                .replace("SHORT", &short.to_string())
+                .replace("LONG", &long.to_string());
+            let gpu = gpu(&policy, 2 * LENGTH_MS, &clients, &reserve(240_000, true), 1);
+            let part = |at: usize| gpu.clients[at].gpu_ms / f64::from(2 * LENGTH_MS) * 100.0;
+            let name = kind.name();
+            println!(
+                "{name}, {short} and {long} us: {:.2} of 60, {:.2} of 30",
+                part(0),
+                part(1)
+            );
+            // A soft one has its part of the rest besides.
+            assert!(part(0) >= 60.0 - OFF / 2.0, "{name}: {}", part(0));
+            assert!((part(1) - 30.0).abs() <= OFF / 2.0, "{name}: {}", part(1));
+        }
+    }
+}
 #[test]
 fn frames_with_a_reserve_come_before_hogs() {
     for seed in 1..=3 {

@@ -10,13 +10,14 @@
 //! with a soft one they are divided by the policy, as others are.
 //!
 //! While others are held back for it, the GPU may idle: the policy decides once in a period. So a
-//! second budget of the same rate pays for that time, whole periods of it, of which those that come
-//! first pay equal parts. Without it the processes of a reserve are divided by the policy, also of a
+//! second budget of the same rate pays for that time, whole periods of it, of which all
+//! reserves pay what they used of what they used together, those that come first all if none used any. Without it the processes of a reserve are divided by the policy, also of a
 //! hard one: one that wants little, all the time, holds others back for `C` in every `T` and no more.
 //!
 //! Promise, with `P` the length of a polling period and the sum of all `C / T` at most 0.9: in any
 //! time `w` in which its processes keep the GPU busy whenever they come first, a reserve alone gets
-//! `w * C / T - C - P` at least. Several that come first share the GPU as the hardware does.
+//! `w * C / T - C - P` at least. Several that come first share the GPU as the hardware does: who gets
+//! little of it pays little, and comes first for longer.
 //! Bounds: of the use of a hard one, that of [`Budget`]; of the time for which others are held back,
 //! the sum of those of all. Both are of use only if `T` is several periods: [`shortest_period`].
 

@@ -6,6 +6,7 @@ use super::budget::Spent;
 use super::coarse::{CoarseReserve, CoarseTerms};
 use super::setting::{Identity, Subject};
 use super::settings::{Resolved, Settings};
+use crate::fair::mul_div;
 use crate::storage::{Bounded, Storage};
 use crate::units::Ns;
 
@@ -98,16 +99,23 @@ impl<S: Storage> Settings<S> {
 
     /// Books what was spent, and decides whose processes come first.
     pub(super) fn settle_reserves(&mut self, now: Ns, span: Ns, next: Ns) {
-        let holders = self.all_reserves().iter().filter(|one| one.holds).count();
         // CAST: as many as there are specs.
-        let part = Ns::new(span.get().checked_div(holders as u64).unwrap_or(0));
+        let holders = self.all_reserves().iter().filter(|one| one.holds).count() as u64;
+        let used = self.all_reserves().iter().map(|one| one.spent.used);
+        let used = used.fold(Ns::ZERO, Ns::saturating_add);
+        // The hardware may give nearly all to those with long kernels, also after their turn.
+        let part = |one: &CoarseReserve| match used.is_zero() {
+            true if !one.holds => 0,
+            true => span.get().checked_div(holders).unwrap_or(0),
+            false => mul_div(span.get(), one.spent.used.get(), used.get()),
+        };
         for one in self.reserves.iter_mut().flat_map(Bounded::all_mut) {
-            let spent = core::mem::take(&mut one.spent);
-            let holds = core::mem::take(&mut one.holds);
             let held = Spent {
-                used: if holds { part } else { Ns::ZERO },
-                allowed: holds,
+                used: Ns::new(if holders > 0 { part(one) } else { 0 }),
+                allowed: one.holds,
             };
+            let spent = core::mem::take(&mut one.spent);
+            one.holds = false;
             if let Some(terms) = one.terms {
                 one.budget.settle(terms.rate, now, span, next, &spent);
                 one.exclusive.settle(terms.rate, now, span, next, &held);
