@@ -42,6 +42,17 @@ impl Default for Prio {
     }
 }
 
+/// Who comes before whom, whatever the dispatcher: the lower.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Rank {
+    /// A reserve, up to its part.
+    Part,
+    /// A client without a reserve.
+    Free,
+    /// A soft reserve, beyond its part.
+    Beyond,
+}
+
 /// When a command may start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offer {
@@ -49,10 +60,10 @@ pub struct Offer {
     pub from: Ns,
     /// By when it is to end, if its reserve says so.
     pub deadline: Option<Ns>,
-    /// By when that is promised. It comes before all to which nothing is promised.
+    /// By when that is promised.
     pub promised: Option<Ns>,
-    /// Whether it uses time beyond the promise: it comes after all that do not.
-    pub spare: bool,
+    /// What it uses.
+    pub rank: Rank,
 }
 
 /// A client that is ready.

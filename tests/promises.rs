@@ -6,6 +6,8 @@
 //! `PROPTEST_CASES=300000 PROPTEST_RNG_SEED=2 cargo test --release -p loga --test promises` searches
 //! among others.
 
+#[path = "promises/bucket.rs"]
+mod bucket;
 #[path = "promises/sets.rs"]
 mod sets;
 #[path = "promises/world.rs"]

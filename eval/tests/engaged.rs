@@ -22,6 +22,7 @@ terms = { kind = "pe", capacity_us = 2500, period_us = 25000 }
 name = "game"
 prio = 30
 sched = "ht"
+reserve = { kind = "pe", capacity_us = 20000, period_us = 25000, soft = true }
 deadline_us = 25000
 [[client.phase]]
 cpu_us = 4000
@@ -297,6 +298,47 @@ repeat = 1000
 }
 
 #[test]
+fn reserve_gets_its_part_beside_clients_of_higher_priority_without_one() {
+    for dispatcher in ["prio", "edf"] {
+        for (kind, soft) in [("pe", false), ("pe", true), ("ae", false), ("cbs", true)] {
+            for kernel_us in [30, 100, 300] {
+                let text = format!(
+                    r#"length_ms = 5000
+[policy]
+name = "{dispatcher}"
+[[client]]
+name = "promised"
+prio = 10
+reserve = {{ kind = "{kind}", capacity_us = 10000, period_us = 100000, soft = {soft} }}
+[[client.phase]]
+kernel_us = 1000
+launch = "queued"
+depth = 4
+repeat = 1000
+[[client]]
+name = "other"
+prio = 30
+count = 2
+[[client.phase]]
+kernel_us = {kernel_us}
+launch = "queued"
+depth = 4
+repeat = 1000
+"#
+                );
+                let gpu = gpu(&text);
+                let part = gpu.percent(gpu.clients[0].compute.run);
+                let name = format!("{dispatcher}, {kind}, soft {soft}, {kernel_us} us: {part:.2}");
+                println!("{name}");
+                // AE loses up to a half to what does not fit.
+                let least = if kind == "ae" { 5.0 } else { 9.0 };
+                assert!((least..=11.0).contains(&part), "{name}");
+            }
+        }
+    }
+}
+
+#[test]
 fn history_trained_with_short_commands_gains_no_time() {
     // AE loses up to a half to what does not fit.
     for (kind, least) in [("cbs", 9.0), ("ae", 5.0)] {
@@ -380,7 +422,8 @@ fn dispatcher_beside_another_scheduler_is_refused() {
 #[test]
 fn clients_of_a_reserve_with_two_modes_are_refused() {
     // The game is under HT, the bombs are not.
-    let refused = refused("deadline_us = 25000", "shares = \"bombs\"");
+    let own = "reserve = { kind = \"pe\", capacity_us = 20000, period_us = 25000, soft = true }";
+    let refused = refused(own, "shares = \"bombs\"");
     let said = "clients \"game\" and \"bomb-0\" of reserve \"bombs\" have two sched";
     assert!(refused.contains(said), "{refused}");
 }

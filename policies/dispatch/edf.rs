@@ -2,8 +2,7 @@
 
 //! [pure] Dispatcher `edf`: of the ready clients, the one whose reserve has the earliest deadline.
 //!
-//! `order = (deadline, 39 - prio)`. Deadlines that are promised come before all others; a client
-//! without a reserve has no deadline and comes last.
+//! `order = (deadline, 39 - prio)`. Deadlines that are promised come before those of other reserves.
 //!
 //! Good for: firm reserves, whose deadlines are then met if they were admitted together
 //! ([`deadlines`](crate::engaged::deadlines)). Bad for: clients without a reserve, whatever their

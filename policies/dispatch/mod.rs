@@ -21,7 +21,7 @@ mod contract;
 mod edf;
 mod prio;
 
-pub use crate::candidate::Candidate;
+pub use crate::candidate::{Candidate, Rank};
 use crate::error::Error;
 use crate::names::{Kind, Value};
 
@@ -74,12 +74,12 @@ macro_rules! dispatchers {
                 }
             }
 
-            /// The smaller, the earlier. What uses time beyond its promise comes last.
-            pub fn order(self, candidate: &Candidate) -> (bool, (u64, u64)) {
+            /// The smaller, the earlier: a dispatcher puts those in order that have the same rank.
+            pub fn order(self, candidate: &Candidate) -> (Rank, (u64, u64)) {
                 let order = match self {
                     $(DispatcherKind::$kind => <$rule as Dispatcher>::order(candidate),)+
                 };
-                (candidate.offer.spare, order)
+                (candidate.offer.rank, order)
             }
         }
 

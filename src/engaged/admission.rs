@@ -5,7 +5,7 @@
 //! What is promised is a part of the GPU, or deadlines besides: those of *firm* reserves
 //! ([`Terms::is_firm`]). With `C_i`, `T_i`, `D_i` the capacity, period and deadline of `i`, `n_i` its
 //! submissions in a period, `L_j` the longest command of `j` times how many of them are in flight,
-//! `E_i` by how much they may use more than was left ([`Terms::overrun`]), `delta` the time from the
+//! `E_i` by how much they, or a grant that is not used, may take more than was left ([`Terms::overrun`]), `delta` the time from the
 //! end of a command until the next one runs, `C_i' = C_i + n_i * delta`, all of these have to hold:
 //!
 //! ```text
@@ -61,7 +61,7 @@
 //! | no submission of a firm reserve longer than declared | one that is makes the deadlines of all others void (`Foreign`); it is paid before the next start |
 //! | no other submission longer than was known | one that is longer than a deadline bears ([`bears`]) makes it void, and its client gets no grant until that is paid |
 //! | `delta` | measured: `SUBMISSION`, see `docs/engaged-figures.md`; nothing enforces it |
-//! | a client that does not use its grant | has it for `RETURN` and `WINDOW` at most, which counts as a command of each |
+//! | a client that does not use its grant | has it for `RETURN` and `WINDOW` at most, which counts as a command of each, and in each `E_i` |
 //! | the zero-lag rule: what is free was paid for | a reserve that is changed, or set anew, begins at `v` of the one before, and of any other that was changed or cleared before it, with what is in flight of them; so the intervals before and after it add up, each with its own test |
 //!
 //! The test is not necessary: exact for tasks is that of Jeffay, Stanat and Martel (1991), beside which

@@ -17,7 +17,7 @@
 use super::posterior::ended;
 use super::terms::{Keeper, Terms};
 use super::{signed, unsigned, MAX_DEBT};
-use crate::candidate::Offer;
+use crate::candidate::{Offer, Rank};
 use crate::units::Ns;
 
 /// What is left of a reserve under AE.
@@ -77,7 +77,7 @@ impl Keeper for Apriori {
                 from: now,
                 deadline: Some(state.next),
                 promised: None,
-                spare: false,
+                rank: Rank::Part,
             };
         }
         let capacity = terms.capacity.get().max(1);
@@ -89,7 +89,7 @@ impl Keeper for Apriori {
             from,
             deadline: Some(from.saturating_add(terms.period)),
             promised: None,
-            spare: false,
+            rank: Rank::Part,
         }
     }
 
@@ -111,6 +111,11 @@ impl Keeper for Apriori {
 
     fn left(&self, terms: &Terms, now: Ns) -> i64 {
         self.at(terms, now).left
+    }
+
+    fn paid_until(&self, terms: &Terms, now: Ns) -> Ns {
+        let state = self.at(terms, now);
+        terms.paid_until(state.left, state.next)
     }
 }
 

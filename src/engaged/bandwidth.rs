@@ -21,7 +21,8 @@
 //! `w * C / T - C - L` in any time `w`. No starvation: the budget for `x > C` is there after
 //! `ceil(x / C)` postponements, at once.
 //!
-//! Bound (hard, `L` the longest command): a client that is not held up by others uses
+//! Bound (hard; `L` the longest command, and of a client that declares nothing the most that was
+//! expected of one besides, 5 ms of a new one): a client that is not held up by others uses
 //! `w * C / T + C + L` at most in any window `w`. *Proof*: let the window begin with a start at `s`.
 //! Before it `v >= s` or the command follows in a budget for which `v <= s` held at its first start;
 //! in either case what is used until `v` is caught up is a part of one budget, which is less than
@@ -44,7 +45,7 @@
 
 use super::terms::{Keeper, Terms};
 use super::{signed, unsigned, MAX_DEBT};
-use crate::candidate::Offer;
+use crate::candidate::{Offer, Rank};
 use crate::units::Ns;
 
 /// What a server without promised deadlines may be late with beyond its period, and catch up.
@@ -145,7 +146,7 @@ impl Keeper for Bandwidth {
             },
             deadline: Some(with.deadline),
             promised: Some(self.postponed(terms, cost).deadline),
-            spare: false,
+            rank: Rank::Part,
         }
     }
 
@@ -170,6 +171,10 @@ impl Keeper for Bandwidth {
 
     fn left(&self, _: &Terms, _: Ns) -> i64 {
         self.left
+    }
+
+    fn paid_until(&self, terms: &Terms, _: Ns) -> Ns {
+        self.virtual_time(terms)
     }
 }
 
@@ -229,10 +234,10 @@ mod tests {
         reserve.end(us(1000), us(1000), us(1000));
         let offer = reserve.offer(us(1000), us(1000));
         assert_eq!((offer.from, offer.deadline), (us(1000), None));
-        assert!(offer.spare);
+        assert_eq!(offer.rank, Rank::Beyond);
         // Up to its part it has its deadline.
         let offer = reserve.offer(us(10_000), us(1000));
-        assert_eq!((offer.deadline, offer.spare), (Some(us(20_000)), false));
+        assert_eq!((offer.deadline, offer.rank), (Some(us(20_000)), Rank::Part));
     }
 
     #[test]

@@ -87,15 +87,11 @@ impl<S: Storage<Of<Record>: 'static>> Submissions<S> {
         let [Some(first), Some(other)] = settings else {
             return false;
         };
+        let [promised, other_promised] =
+            [first, other].map(|setting| self.reserve(setting.reserve).is_some());
         match self.dispatcher {
-            DispatcherKind::Prio => first.prio > other.prio,
-            DispatcherKind::Edf => {
-                let has = |index| {
-                    self.reserve(index)
-                        .is_some_and(|_| index != super::BACKGROUND)
-                };
-                has(first.reserve) && !has(other.reserve)
-            }
+            DispatcherKind::Prio => (promised, first.prio) > (other_promised, other.prio),
+            DispatcherKind::Edf => promised && !other_promised,
         }
     }
 }

@@ -36,7 +36,7 @@ impl Mode {
     }
 }
 
-/// Position of the reserve of clients for which none is set.
+/// Position of clients for which no reserve is set: there is none at it.
 pub const BACKGROUND: usize = 0;
 
 /// What is set for a client.
@@ -70,12 +70,13 @@ pub(super) struct Waiting {
 /// Who pays for a submission.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Payer {
-    /// Nothing was promised to its client, and nothing to others any more.
+    /// Nothing was promised to its client.
     #[default]
     Unpromised,
     /// The reserve at this position.
     Reserve(usize),
-    /// Its reserve is gone, which had this rate: what is set afterwards begins when it is paid for.
+    /// Its reserve is gone, which had this rate: the one that its client has at its end, or what is set
+    /// afterwards, which begins when it is paid for.
     Gone(Rate),
 }
 

@@ -26,7 +26,7 @@ pub struct Promise {
     /// What a firm reserve is charged for a command when it starts; nothing if no deadline is
     /// promised.
     pub ask: Option<Ns>,
-    /// By how much a command may use more than was left.
+    /// By how much a command, or a grant that is not used, may take more than was left.
     pub overrun: Ns,
 }
 

@@ -114,7 +114,7 @@ mod waits;
 mod waits_tests;
 mod wakes;
 
-pub use crate::candidate::{Offer, Prio};
+pub use crate::candidate::{Offer, Prio, Rank};
 pub use actions::{Action, Completion, Reading, Work, HEARTBEAT};
 pub use admission::{bears, by_sum, deadlines, Refusal};
 pub use client::{Client, Mode, Owed, Setting, BACKGROUND};
@@ -147,6 +147,8 @@ pub const HT_SLICE: Ns = Ns::from_us(2_000);
 pub const MAX_GRANT: Ns = Ns::from_ms(2_000);
 /// What a grant costs at least that its client does not use.
 pub const UNUSED: Ns = Ns::from_us(20);
+/// For how long a client has the engine at most that does not use its grant.
+const UNUSED_MOST: Ns = RETURN.saturating_add(WINDOW);
 /// Grants in a row that a client does not use until it is no longer taken for one that wants its turn.
 /// Its thread may not have come back in time once or twice.
 pub const MOST_UNUSED: u32 = 4;

@@ -21,7 +21,7 @@
 
 use super::terms::{Keeper, Terms};
 use super::{signed, unsigned, MAX_DEBT};
-use crate::candidate::Offer;
+use crate::candidate::{Offer, Rank};
 use crate::units::Ns;
 
 /// What is left of a reserve under PE.
@@ -74,7 +74,7 @@ impl Keeper for Posterior {
                 from: now,
                 deadline: Some(state.next),
                 promised: None,
-                spare: false,
+                rank: Rank::Part,
             };
         }
         // Periods to wait for beyond the end of this one.
@@ -87,7 +87,7 @@ impl Keeper for Posterior {
             from,
             deadline: Some(from.saturating_add(terms.period)),
             promised: None,
-            spare: false,
+            rank: Rank::Part,
         }
     }
 
@@ -110,6 +110,11 @@ impl Keeper for Posterior {
 
     fn left(&self, terms: &Terms, now: Ns) -> i64 {
         self.at(terms, now).left
+    }
+
+    fn paid_until(&self, terms: &Terms, now: Ns) -> Ns {
+        let state = self.at(terms, now);
+        terms.paid_until(state.left, state.next)
     }
 }
 

@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Reserves that come, change and go while clients use them, and the background beside them.
+//! [pure] Reserves that come, change and go while clients use them.
 
 use super::client::{Flight, Payer, BACKGROUND};
 use super::submissions::Submissions;
 use super::terms::charge;
-use super::{Kind, Record, Reserve, Terms, MAX_DEBT};
+use super::{Kind, Record, Reserve, Terms, HT_DEPTH, MAX_DEBT};
 use crate::fair::mul_div;
 use crate::share::Rate;
 use crate::storage::Storage;
 use crate::units::Ns;
 
-/// Period of [`BACKGROUND`] beside other reserves.
-const BACKGROUND_PERIOD: Ns = Ns::from_ms(100);
-/// Least part of the GPU that [`BACKGROUND`] is given, in percent.
-const BACKGROUND_LEAST: u64 = 5;
+/// In which what is not promised is added up.
+const SPAN: Ns = Ns::from_ms(100);
+/// Least part of the GPU that counts as not promised, in percent.
+const LEAST_UNPROMISED: u64 = 5;
 
 impl<S: Storage<Of<Record>: 'static>> Submissions<S> {
-    /// Adds a reserve that was admitted, and makes [`BACKGROUND`] smaller. Nothing if there is no
-    /// room.
+    /// Adds a reserve that was admitted. Nothing if there is no room.
     pub fn promise(&mut self, now: Ns, terms: Terms) -> Option<usize> {
         let free = |(at, reserve): (usize, &Option<Reserve>)| {
             (at != BACKGROUND && reserve.is_none()).then_some(at)
@@ -35,89 +34,93 @@ impl<S: Storage<Of<Record>: 'static>> Submissions<S> {
             return;
         }
         self.replace(now, at, terms);
-        let any = self.reserves.iter().skip(1).flatten().next().is_some();
-        let background = Terms {
-            kind: Kind::Pe,
-            capacity: self.unpromised(),
-            period: BACKGROUND_PERIOD,
-            deadline: BACKGROUND_PERIOD,
-            hard: false,
-            longest: None,
-            commands: 1,
-            submission: Ns::ZERO,
-        };
-        self.replace(now, BACKGROUND, any.then_some(background));
-    }
-
-    /// What is not promised of a [`BACKGROUND_PERIOD`].
-    fn unpromised(&self) -> Ns {
-        let promised = self.reserves.iter().skip(1).flatten();
-        let promised = promised.map(|reserve| reserve.terms().capacity_in(BACKGROUND_PERIOD));
-        let promised = promised.fold(Ns::ZERO, Ns::saturating_add);
-        let least = Ns::new(BACKGROUND_PERIOD.get() / 100 * BACKGROUND_LEAST);
-        BACKGROUND_PERIOD.saturating_sub(promised).max(least)
     }
 
     /// In which time this much is left that is not promised.
     pub(super) fn time_unpromised(&self, used: Ns) -> Ns {
-        let (period, left) = (BACKGROUND_PERIOD.get(), self.unpromised().get());
-        Ns::new(mul_div(used.get(), period, left))
+        let promised = self.reserves.iter().flatten();
+        let promised = promised.map(|reserve| reserve.terms().capacity_in(SPAN));
+        let promised = promised.fold(Ns::ZERO, Ns::saturating_add);
+        let least = Ns::new(SPAN.get() / 100 * LEAST_UNPROMISED);
+        let left = SPAN.saturating_sub(promised).max(least);
+        Ns::new(mul_div(used.get(), SPAN.get(), left.get()))
     }
 
     /// Changes, adds or removes a reserve. What CBS has used ahead stays used: a changed one, and
-    /// those that are changed or set afterwards, begin when that is paid for.
+    /// those that are changed or set afterwards, begin when that is paid for. One of another kind pays
+    /// besides, at its own rate, all that the one before owes.
     fn replace(&mut self, now: Ns, at: usize, terms: Option<Terms>) {
-        let others = self.paid;
-        self.note_paid(now, at);
         if let (Some(Some(reserve)), Some(terms)) = (self.reserves.get_mut(at), terms) {
             if reserve.terms().kind == terms.kind {
                 let from = match terms.kind {
-                    Kind::Cbs => now.max(others),
+                    Kind::Cbs => now.max(self.paid),
                     Kind::Pe | Kind::Ae => now,
                 };
-                reserve.resize(from, terms);
-                if terms.kind == Kind::Cbs {
-                    self.in_flight_of(at).for_each(|flight| flight.stale = true);
-                }
+                self.note_paid(now, at);
+                self.resize(from, at, terms);
                 return;
             }
         }
-        self.orphan(now, at);
-        let from = self.paid;
-        if let Some(reserve) = self.reserves.get_mut(at) {
-            *reserve = terms.map(|terms| Reserve::after(terms, now, from));
+        let (payer, expected) = self.orphan(now, at);
+        let owes = self.reserve(at).map_or(Ns::ZERO, |reserve| {
+            let ahead = reserve.paid_until(now).saturating_sub(now);
+            reserve.terms().capacity_in(ahead).saturating_add(expected)
+        });
+        self.note_paid(now, at);
+        if let Payer::Gone(rate) = payer {
+            self.pay_for_gone(now, rate, expected);
+        }
+        let begins = |terms: Terms| {
+            let own = now.saturating_add(terms.time_for(owes).min(MAX_DEBT));
+            Reserve::after(terms, now, own.max(self.paid))
+        };
+        let reserve = terms.map(begins);
+        if let Some(place) = self.reserves.get_mut(at) {
+            *place = reserve;
         }
         self.wait_again(now, at);
     }
 
-    /// The reserve at a position goes: its submissions in flight are charged to what is set afterwards,
-    /// now what is expected of them at most, and what they use beyond that at their ends.
-    fn orphan(&mut self, now: Ns, at: usize) {
-        let rate = self
-            .reserve(at)
-            .map(|reserve| reserve.terms().coarse().rate);
-        let payer = rate
-            .filter(|_| at != BACKGROUND)
-            .map_or(Payer::Unpromised, Payer::Gone);
-        let is_ahead = self
-            .reserve(at)
-            .is_some_and(|reserve| reserve.terms().kind == Kind::Cbs);
-        let mut expected = Ns::ZERO;
+    /// Changes a reserve that stays of its kind.
+    fn resize(&mut self, from: Ns, at: usize, terms: Terms) {
+        if let Some(Some(reserve)) = self.reserves.get_mut(at) {
+            reserve.resize(from, terms);
+        }
+        if terms.kind == Kind::Cbs {
+            self.in_flight_of(at).for_each(|flight| flight.stale = true);
+        }
+    }
+
+    /// The reserve at a position goes: its submissions in flight are no longer charged to it, but to what
+    /// is set afterwards: now what is expected of them at most, and what they use beyond that at their
+    /// ends. Returns that much, and by whom it is paid.
+    fn orphan(&mut self, now: Ns, at: usize) -> (Payer, Ns) {
+        let terms = self.reserve(at).map(Reserve::terms);
+        let payer = terms.map_or(Payer::Unpromised, |terms| Payer::Gone(terms.coarse().rate));
+        let is_ahead = terms.is_some_and(|terms| terms.kind == Kind::Cbs);
+        let (mut charged, mut expected) = ([Ns::ZERO; HT_DEPTH], Ns::ZERO);
+        let mut all = charged.iter_mut();
         for flight in self.in_flight_of(at) {
             let ahead = if is_ahead { flight.charged } else { Ns::ZERO };
-            expected = expected.saturating_add(flight.most.saturating_sub(ahead));
+            let most = flight.most.max(ahead);
+            expected = expected.saturating_add(most);
+            let before = core::mem::replace(&mut flight.charged, most);
             flight.payer = payer;
-            flight.charged = flight.most.max(ahead);
+            if let Some(charged) = all.next() {
+                *charged = before;
+            }
         }
-        if let Payer::Gone(rate) = payer {
-            self.pay_for_gone(now, rate, expected);
+        if let Some(Some(reserve)) = self.reserves.get_mut(at) {
+            let charged = charged.into_iter().filter(|charged| !charged.is_zero());
+            charged.for_each(|charged| reserve.end(now, charged, Ns::ZERO));
         }
+        (payer, expected)
     }
 
     /// Notes until when what a reserve has used ahead is paid for: as long as its longest command
     /// takes to pay, at most, or a period of it.
     fn note_paid(&mut self, now: Ns, at: usize) {
-        let Some(before) = self.reserve(at).filter(|_| at != BACKGROUND) else {
+        let Some(before) = self.reserve(at) else {
             return;
         };
         let terms = before.terms();
@@ -130,13 +133,8 @@ impl<S: Storage<Of<Record>: 'static>> Submissions<S> {
     /// A submission has ended whose reserve is gone: what is set afterwards begins when it is paid
     /// for, at the rate of that reserve.
     pub(super) fn pay_for_gone(&mut self, now: Ns, rate: Rate, used: Ns) {
-        let time = Ns::new(mul_div(
-            used.get(),
-            rate.period.get(),
-            rate.capacity.get().max(1),
-        ));
         let from = self.paid.max(now);
-        self.paid = from.saturating_add(time.min(MAX_DEBT));
+        self.paid = from.saturating_add(time_at(rate, used));
     }
 
     /// Submissions in flight of a reserve.
@@ -160,4 +158,10 @@ impl<S: Storage<Of<Record>: 'static>> Submissions<S> {
             reserve.wait(now, cost);
         }
     }
+}
+
+/// How long it takes to pay for what was used at a rate.
+fn time_at(rate: Rate, used: Ns) -> Ns {
+    let (period, capacity) = (rate.period.get(), rate.capacity.get().max(1));
+    Ns::new(mul_div(used.get(), period, capacity)).min(MAX_DEBT)
 }

@@ -16,8 +16,8 @@ use super::bandwidth::Bandwidth;
 use super::missed::{Misses, Void};
 use super::posterior::Posterior;
 use super::terms::{Keeper, Kind, Terms};
-use super::{signed, unsigned, MAX_DEBT};
-use crate::candidate::Offer;
+use super::{signed, MAX_DEBT};
+use crate::candidate::{Offer, Rank};
 use crate::units::Ns;
 
 /// What a reserve has left.
@@ -144,13 +144,7 @@ impl Reserve {
 
     /// Up to when what it has used is paid for.
     pub(super) fn paid_until(&self, now: Ns) -> Ns {
-        match &self.state {
-            State::Cbs(state) => state.virtual_time(&self.terms),
-            State::Pe(_) | State::Ae(_) => {
-                let used = signed(self.terms.capacity).saturating_sub(self.left(now));
-                now.saturating_add(self.terms.time_for(unsigned(used)))
-            }
-        }
+        self.state.keeper().paid_until(&self.terms, now)
     }
 
     /// What is left, negative for a debt.
@@ -198,12 +192,15 @@ impl Reserve {
                 ..offer
             };
         }
-        let spare = offer.from > now;
+        let rank = match offer.from > now {
+            true => Rank::Beyond,
+            false => Rank::Part,
+        };
         Offer {
             from: now,
-            deadline: offer.deadline.filter(|_| !spare),
+            deadline: offer.deadline.filter(|_| rank == Rank::Part),
             promised: None,
-            spare,
+            rank,
         }
     }
 

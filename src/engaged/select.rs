@@ -6,7 +6,7 @@ use super::client::{Flight, Payer};
 use super::missed::Void;
 use super::submissions::{Grant, InFlight, Step, Submissions};
 use super::terms::charge;
-use super::{Mode, Offer, Record, HT_DEPTH, HT_SLICE, MAX_GRANT, STARVED};
+use super::{Mode, Offer, Rank, Record, HT_DEPTH, HT_SLICE, MAX_GRANT, STARVED};
 use crate::policies::dispatch::{Candidate, DispatcherKind};
 use crate::storage::Storage;
 use crate::units::Ns;
@@ -27,7 +27,7 @@ impl<S: Storage<Of<Record>: 'static>> Submissions<S> {
                 from: now,
                 deadline: None,
                 promised: None,
-                spare: false,
+                rank: Rank::Free,
             },
         };
         let prio = client.setting.prio;
@@ -140,13 +140,13 @@ impl<S: Storage<Of<Record>: 'static>> Submissions<S> {
             charged,
             most: charged,
             switched,
-            payer: Payer::Reserve(client.setting.reserve),
             floor,
             ..Flight::default()
         };
         let mut expected = waiting.forecast.expected(switched);
         if let Some(Some(reserve)) = self.reserves.get_mut(client.setting.reserve) {
             let terms = *reserve.terms();
+            flight.payer = Payer::Reserve(client.setting.reserve);
             let cost = charge(&terms, &waiting.forecast, switched);
             flight.most = terms
                 .longest

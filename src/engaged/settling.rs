@@ -4,7 +4,7 @@
 //! expected of the next ones.
 
 use super::client::{Flight, Payer};
-use super::missed::Miss;
+use super::missed::{Miss, Void};
 use super::submissions::Submissions;
 use super::Record;
 use crate::storage::Storage;
@@ -17,14 +17,23 @@ const STRIKE: u32 = 8;
 const STRIKES_MAX: u32 = 3 * STRIKE;
 
 impl<S: Storage<Of<Record>: 'static>> Submissions<S> {
-    /// Charges a submission that has ended.
-    pub(super) fn charge(&mut self, now: Ns, flight: Flight, used: Ns) {
+    /// Charges a submission of a client that has ended.
+    pub(super) fn charge(&mut self, now: Ns, of: usize, flight: Flight, used: Ns) {
         if flight.floor {
             self.floor.pay(now, used);
         }
         match flight.payer {
             Payer::Unpromised => {}
-            Payer::Gone(rate) => self.pay_for_gone(now, rate, used.saturating_sub(flight.charged)),
+            Payer::Gone(rate) => {
+                let more = used.saturating_sub(flight.charged);
+                let present = self.client(of).map(|client| client.setting.reserve);
+                let present = present.and_then(|at| self.reserves.get_mut(at)?.as_mut());
+                match present {
+                    // What was set afterwards has begun.
+                    Some(reserve) => reserve.charge(now, more),
+                    None => self.pay_for_gone(now, rate, more),
+                }
+            }
             Payer::Reserve(at) => {
                 if let Some(Some(reserve)) = self.reserves.get_mut(at) {
                     reserve.end(now, flight.charged, flight.pays(used));
@@ -42,7 +51,8 @@ impl<S: Storage<Of<Record>: 'static>> Submissions<S> {
         used: Ns,
         alone: bool,
     ) -> Option<Miss> {
-        self.charge(now, flight, used);
+        self.charge(now, at, flight, used);
+        self.blame_change(at, &flight);
         let reserve = self.reserves.get_mut(flight.reserve()?)?.as_mut()?;
         let breach = reserve.note(used);
         if reserve.left(now) < 0 {
@@ -56,6 +66,21 @@ impl<S: Storage<Of<Record>: 'static>> Submissions<S> {
             late,
             void,
         })
+    }
+
+    /// Those in flight of a client are late by its own work if they wait for a submission that was granted
+    /// under other terms.
+    fn blame_change(&mut self, at: usize, ended: &Flight) {
+        let Some(client) = self.clients.get_mut(at) else {
+            return;
+        };
+        let now = client.setting.reserve;
+        if ended.stale || ended.reserve().is_none_or(|before| before != now) {
+            let flights = client.flights_mut();
+            flights
+                .iter_mut()
+                .for_each(|flight| flight.bond.void = flight.bond.void.or(Some(Void::Own)));
+        }
     }
 
     /// Compares a submission that has completed with what was expected of it.

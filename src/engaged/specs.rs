@@ -12,7 +12,7 @@
 
 use super::admission::{bears, deadlines, Refusal};
 use super::demand::{Promise, Task, Why};
-use super::{Mode, Prio, Terms, MAX_GRANT, RETURN, WINDOW};
+use super::{Mode, Prio, Terms, MAX_GRANT, UNUSED_MOST};
 use crate::error::{in_range, Error};
 use crate::share::{Identity, Subject};
 use crate::units::Ns;
@@ -25,8 +25,6 @@ pub const SPECS: usize = 32;
 pub const PROMISED_PCT: u64 = 90;
 /// What a submission costs beside its commands: see `docs/engaged-figures.md`.
 pub const SUBMISSION: Ns = Ns::from_us(60);
-/// For how long a client has the engine that does not use its grant.
-const UNUSED_MOST: Ns = RETURN.saturating_add(WINDOW);
 /// Most submissions in a period that may be declared.
 const MAX_COMMANDS: u64 = 10_000;
 
@@ -96,23 +94,31 @@ impl Row {
 
 /// All specs of a GPU. The memory is the caller's, of [`SPECS`] elements.
 #[derive(Debug)]
-pub struct Specs<R>(R);
+pub struct Specs<R> {
+    rows: R,
+    promised_pct: u64,
+}
 
 impl<R: DerefMut<Target = [Option<Row>]>> Specs<R> {
     /// None is set.
     pub const fn new(rows: R) -> Self {
-        Self(rows)
+        Self::up_to(PROMISED_PCT, rows)
+    }
+
+    /// None is set, and so much of a GPU is promised at most.
+    pub const fn up_to(promised_pct: u64, rows: R) -> Self {
+        Self { rows, promised_pct }
     }
 
     /// The specs with their positions.
     pub fn all(&self) -> impl Iterator<Item = (usize, &Row)> + Clone {
-        let rows = self.0.iter().enumerate();
+        let rows = self.rows.iter().enumerate();
         rows.filter_map(|(at, row)| Some((at, row.as_ref()?)))
     }
 
     /// The spec at a position.
     pub fn get(&self, at: usize) -> Option<&Row> {
-        self.0.get(at)?.as_ref()
+        self.rows.get(at)?.as_ref()
     }
 
     /// Whether one protects clients.
@@ -139,9 +145,9 @@ impl<R: DerefMut<Target = [Option<Row>]>> Specs<R> {
     ///
     /// [`Error::Full`]; then nothing has changed.
     pub fn set(&mut self, row: Row) -> Result<(), Error> {
-        let vacant = || self.0.iter().position(Option::is_none);
+        let vacant = || self.rows.iter().position(Option::is_none);
         let at = self.find(row.subject).or_else(vacant);
-        let entry = at.and_then(|at| self.0.get_mut(at)).ok_or(Error::Full {
+        let entry = at.and_then(|at| self.rows.get_mut(at)).ok_or(Error::Full {
             name: "specs",
             max: SPECS,
         })?;
@@ -156,7 +162,7 @@ impl<R: DerefMut<Target = [Option<Row>]>> Specs<R> {
     /// [`Error::NotSet`] if there is none.
     pub fn clear(&mut self, subject: Subject) -> Result<(), Error> {
         let at = self.find(subject).ok_or(Error::NotSet)?;
-        if let Some(row) = self.0.get_mut(at) {
+        if let Some(row) = self.rows.get_mut(at) {
             *row = None;
         }
         Ok(())
@@ -165,7 +171,7 @@ impl<R: DerefMut<Target = [Option<Row>]>> Specs<R> {
     /// Forgets specs whose lease is over, and those of subjects that are gone. True if there were any.
     pub fn forget_ended(&mut self, now: Ns, exists: impl Fn(Subject) -> bool) -> bool {
         let mut any = false;
-        for entry in self.0.iter_mut() {
+        for entry in self.rows.iter_mut() {
             let has_ended = |row: &Row| {
                 let is_over = row.until.is_some_and(|until| until <= now);
                 is_over || !exists(row.subject)
@@ -212,7 +218,7 @@ impl<R: DerefMut<Target = [Option<Row>]>> Specs<R> {
         }
         let mut tasks = [NOTHING; SPECS + 1];
         self.fill_tasks(&mut tasks, longest);
-        deadlines(&tasks, SUBMISSION, PROMISED_PCT).map_err(|refusal| Refusal {
+        deadlines(&tasks, SUBMISSION, self.promised_pct).map_err(|refusal| Refusal {
             // Another period of another reserve is not what was asked for.
             fits: refusal.fits.filter(|_| own == refusal.of),
             ..refusal
@@ -226,7 +232,7 @@ impl<R: DerefMut<Target = [Option<Row>]>> Specs<R> {
         let mut tasks = [NOTHING; SPECS + 1];
         // It does not depend on how long the commands are.
         self.fill_tasks(&mut tasks, &[Ns::ZERO; SPECS + 1]);
-        core::array::from_fn(|at| bears(&tasks, SUBMISSION, PROMISED_PCT, at))
+        core::array::from_fn(|at| bears(&tasks, SUBMISSION, self.promised_pct, at))
     }
 
     /// For admission: what is promised to each spec, and at last clients without a promise.
@@ -360,6 +366,38 @@ mod tests {
         }
         .declared(1)
         .is_ok());
+    }
+
+    #[test]
+    fn grants_that_are_not_used_are_counted_for_each_reserve() {
+        // Its longest, longest command of one that is asked beside it, and how many of those.
+        let admitted = |short: u64, count: u32| {
+            let mut rows = [None; SPECS];
+            let mut specs = Specs::new(&mut rows[..]);
+            let firm = |capacity, period, longest, commands| {
+                let terms = Terms::new(Kind::Cbs, Ns::from_us(capacity), Ns::from_us(period));
+                let terms = Terms {
+                    longest: Some(Ns::from_us(longest)),
+                    ..terms.unwrap()
+                };
+                SchedulingParameters {
+                    reserve: Some(terms.declared(commands).unwrap()),
+                    ..spec(0)
+                }
+            };
+            let own = Subject::User(100);
+            for user in 0..count {
+                let each = firm(short, 5_000, short, 1);
+                specs.set(Row::new(Subject::User(user), each)).unwrap();
+            }
+            specs
+                .set(Row::new(own, firm(2_000, 5_000, 250, 8)))
+                .unwrap();
+            specs.admit(own, &[Ns::ZERO; SPECS + 1]).is_ok()
+        };
+        assert!(admitted(10, 4));
+        // Each may be stopped once with a grant of 260 us for which it asked 10.
+        assert!(!admitted(10, 12));
     }
 
     #[test]

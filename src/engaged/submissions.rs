@@ -77,7 +77,7 @@ pub(super) struct InFlight {
 }
 
 /// Clients and reserves of one engaged engine. The memory is the caller's: its lengths are the most
-/// clients, and the most reserves with [`BACKGROUND`](super::BACKGROUND).
+/// clients, and one more than the most reserves: none is at [`BACKGROUND`](super::BACKGROUND).
 pub struct Submissions<S: Storage<Of<Record>: 'static>> {
     pub(super) dispatcher: DispatcherKind,
     pub(super) clients: S::Of<Client<S::Of<Record>>>,
@@ -281,7 +281,7 @@ impl<S: Storage<Of<Record>: 'static>> Submissions<S> {
                 .filter(|_| alone)
                 .map(|in_flight| in_flight.progress);
             let held = since.map_or(Ns::ZERO, |since| now.saturating_sub(since));
-            self.charge(now, flight, held.max(UNUSED));
+            self.charge(now, at, flight, held.max(UNUSED));
             if self
                 .clients
                 .get(at)
@@ -340,7 +340,7 @@ impl<S: Storage<Of<Record>: 'static>> Submissions<S> {
             };
             let used = if number == 0 { held } else { Ns::ZERO };
             self.disturb(now, at, flight.reserve(), used);
-            self.charge(now, flight, used.max(UNUSED));
+            self.charge(now, at, flight, used.max(UNUSED));
         }
     }
 

@@ -283,42 +283,30 @@ fn reserve_that_is_shared_counts_what_all_use() {
 }
 
 #[test]
-fn background_gets_what_is_not_promised_and_what_is_not_wanted() {
-    let mut engine = exhausted();
-    assert_eq!(
-        engine.reserve(BACKGROUND).unwrap().terms().capacity,
-        US(90_000)
-    );
-    // Far more than 90 ms at once: no other client is ready.
-    engine.arrive(US(1500), 1);
-    engine.completed(US(91_600), 1, US(90_100));
-    assert_eq!(granted(engine.arrive(US(91_700), 1)), Some(1));
-    // One with a promise comes first, whatever its priority.
-    engine.set(
-        US(91_700),
-        0,
-        Setting {
-            reserve: 1,
-            ..prt(0)
-        },
-    );
-    engine.arrive(US(91_800), 1);
-    engine.arrive(US(91_800), 0);
-    assert_eq!(granted(engine.completed(US(91_900), 1, US(200))), Some(0));
-}
-
-#[test]
-fn background_that_becomes_smaller_keeps_its_debt() {
-    let mut engine = exhausted();
-    engine.arrive(US(1500), 1);
-    let now = US(2_001_500);
-    engine.completed(now, 1, US(2_000_000));
-    let before = engine.reserve(BACKGROUND).unwrap().left(now);
-    let terms = Terms::new(Kind::Pe, US(1000), US(10_000)).unwrap();
-    engine.promise(now, terms).unwrap();
-    let background = engine.reserve(BACKGROUND).unwrap();
-    assert_eq!(background.terms().capacity, US(80_000));
-    assert!(before < 0 && background.left(now) == before);
+fn reserve_up_to_its_part_comes_first_and_beyond_it_last() {
+    for dispatcher in DispatcherKind::ALL {
+        let mut engine = engine(*dispatcher, &[]);
+        let terms = Terms::new(Kind::Pe, US(1000), US(10_000)).unwrap();
+        let soft = Terms {
+            hard: false,
+            ..terms
+        };
+        let reserve = engine.promise(US(0), soft).unwrap();
+        engine.join(Setting { reserve, ..prt(0) }).unwrap();
+        engine.join(prt(30)).unwrap();
+        // Far more than what is not promised.
+        assert_eq!(granted(engine.arrive(US(0), 1)), Some(1));
+        engine.arrive(US(1), 0);
+        engine.arrive(US(1), 1);
+        assert_eq!(
+            granted(engine.completed(US(91_000), 1, US(91_000))),
+            Some(0)
+        );
+        engine.arrive(US(91_000), 0);
+        assert_eq!(granted(engine.completed(US(92_000), 0, US(1_000))), Some(1));
+        // Nobody else wants it.
+        assert_eq!(granted(engine.completed(US(92_500), 1, US(500))), Some(0));
+    }
 }
 
 #[test]

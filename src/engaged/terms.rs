@@ -2,7 +2,7 @@
 
 //! [pure] What a reserve promises, and what each kind of reserve says and is told.
 
-use super::Forecast;
+use super::{signed, unsigned, Forecast, UNUSED_MOST};
 use crate::candidate::Offer;
 use crate::error::{in_range, Error};
 use crate::fair::mul_div;
@@ -124,11 +124,13 @@ impl Terms {
         Some(if fits { longest } else { Ns::new(1) })
     }
 
-    /// By how much a command may use more than what a firm reserve had left when it started.
+    /// By how much a command, or a grant that is not used, may take more than what a firm reserve had
+    /// left when it started.
     pub fn overrun(&self) -> Ns {
-        let asked = self.ask().unwrap_or(Ns::ZERO);
-        let longest = self.longest.unwrap_or(Ns::ZERO);
-        longest.saturating_sub(asked)
+        self.ask().map_or(Ns::ZERO, |asked| {
+            let longest = self.longest.unwrap_or(Ns::ZERO);
+            longest.max(UNUSED_MOST).saturating_sub(asked)
+        })
     }
 
     /// The time in which this capacity accrues, rounded up.
@@ -138,6 +140,13 @@ impl Terms {
         // Exact in all but the last: a product that is too large for this is so after rounding too.
         let exact = down.checked_mul(c) == capacity.get().checked_mul(t);
         Ns::new(down.saturating_add(u64::from(!exact)))
+    }
+
+    /// Up to when what was used is paid for, with this much left of a period that ends then.
+    pub(super) fn paid_until(&self, left: i64, ends: Ns) -> Ns {
+        let used = unsigned(signed(self.capacity).saturating_sub(left));
+        ends.saturating_sub(self.period)
+            .saturating_add(self.time_for(used))
     }
 
     /// The capacity that accrues in this time, rounded down.
@@ -161,6 +170,8 @@ pub(super) trait Keeper {
     fn resize(&mut self, before: &Terms, now: Ns);
     /// What is left, negative for a debt.
     fn left(&self, terms: &Terms, now: Ns) -> i64;
+    /// Up to when what was used is paid for.
+    fn paid_until(&self, terms: &Terms, now: Ns) -> Ns;
 }
 
 /// What a reserve is charged for a command when it starts: what a firm one asks for, else what is

@@ -2,7 +2,9 @@
 
 //! Figures 7 to 10: a game beside other programs.
 
-use super::standins::{bomb, bombs, engine, game, of, own, pct, terms, with, CHARGED, ENDS};
+use super::standins::{
+    bomb, bombs, engine, game, of, own, pct, terms, with, with_rest, CHARGED, ENDS,
+};
 use crate::scenario::{Client, Promise};
 use crate::systems::figure::{Criterion, Length, Line, Lines};
 use crate::systems::trial::{hardware, prio, sharing};
@@ -17,12 +19,16 @@ fn first(client: Client) -> Client {
 
 /// Figure 7.
 pub(super) fn game_and_engine(length: Length) -> Lines {
-    let clients = |other: Client| vec![first(game()), of(Prio::NORMAL, Prt, other)];
+    let beside = |first: Client, other: Client| vec![first, of(Prio::NORMAL, Prt, other)];
+    let clients = |other: Client| beside(first(game()), other);
     let other = || engine("engine", 6000);
     let alone = hardware(vec![game()], length)?.fps("game");
     let none = hardware(clients(other()), length)?.fps("game");
     let ranked = prio(clients(other()), length)?;
-    let reserved = |kind| prio(clients(with(own(kind, 2500, 25_000), other())), length);
+    let reserved = |kind| {
+        let other = with(own(kind, 2500, 25_000), other());
+        prio(beside(with_rest(first(game())), other), length)
+    };
     let (pe, ae) = (reserved(Kind::Pe)?, reserved(Kind::Ae)?);
     let kernel = 100.0 * 1.05 / 1000.0;
     Ok(vec![
@@ -76,11 +82,15 @@ pub(super) fn game_and_engine(length: Length) -> Lines {
 
 /// Figure 8.
 pub(super) fn game_and_bomb(length: Length) -> Lines {
-    let clients = |other: Client| vec![first(game()), of(Prio::NORMAL, Prt, other)];
+    let beside = |first: Client, other: Client| vec![first, of(Prio::NORMAL, Prt, other)];
+    let clients = |other: Client| beside(first(game()), other);
     let alone = hardware(vec![game()], length)?.fps("game");
     let none = hardware(clients(bomb("bomb")), length)?.fps("game");
     let ranked = prio(clients(bomb("bomb")), length)?;
-    let reserved = |kind| prio(clients(with(own(kind, 2500, 25_000), bomb("bomb"))), length);
+    let reserved = |kind| {
+        let bomb = with(own(kind, 2500, 25_000), bomb("bomb"));
+        prio(beside(with_rest(first(game())), bomb), length)
+    };
     let (pe, ae, cbs) = (
         reserved(Kind::Pe)?,
         reserved(Kind::Ae)?,
@@ -164,25 +174,23 @@ pub(super) fn game_and_bomb(length: Length) -> Lines {
 
 /// Figure 9.
 pub(super) fn game_and_bombs(length: Length) -> Lines {
-    let clients = |each: &dyn Fn(Client) -> Client| {
+    let beside = |first: Client, each: &dyn Fn(Client) -> Client| {
         let others = bombs()
             .into_iter()
             .map(|one| of(Prio::NORMAL, Prt, each(one)));
-        [first(game())]
-            .into_iter()
-            .chain(others)
-            .collect::<Vec<_>>()
+        [first].into_iter().chain(others).collect::<Vec<_>>()
     };
     let alone = hardware(vec![game()], length)?.fps("game");
     let of_alone = |fps| pct(fps, alone);
-    let none = hardware(clients(&|one| one), length)?;
-    let ranked = prio(clients(&|one| one), length)?;
-    let separate = prio(
-        clients(&|one| with(own(Kind::Pe, 500, 25_000), one)),
-        length,
-    )?;
+    let none = hardware(beside(first(game()), &|one| one), length)?;
+    let ranked = prio(beside(first(game()), &|one| one), length)?;
+    let reserved = |promise: Promise| {
+        let each = |one| with(promise, one);
+        beside(with_rest(first(game())), &each)
+    };
+    let separate = prio(reserved(own(Kind::Pe, 500, 25_000)), length)?;
     let all = terms(Kind::Pe, 2500, 25_000);
-    let shared = clients(&|one| with(Promise::Shared(0), one));
+    let shared = reserved(Promise::Shared(0));
     let shared = sharing(shared, vec![all], length)?;
     let separate_pct = of_alone(separate.fps("game"));
     Ok(vec![

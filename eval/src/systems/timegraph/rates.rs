@@ -2,7 +2,9 @@
 
 //! Figures 11 to 13: programs that shall keep their rate.
 
-use super::standins::{self, at_once, bombs, engine, of, own, pct, terms, with, CHARGED};
+use super::standins::{
+    self, at_once, bombs, engine, of, own, pct, terms, with, with_rest, CHARGED,
+};
 use crate::scenario::{Client, Promise};
 use crate::systems::figure::{Criterion, Length, Line, Lines};
 use crate::systems::trial::{hardware, prio, sharing, Trial};
@@ -19,6 +21,10 @@ pub(super) fn steady(length: Length) -> Lines {
         });
         let others = others.map(|one| of(Prio::NORMAL, Prt, one));
         let engine = of(Prio::HIGHEST, Prt, engine("engine", 6000));
+        let engine = match promise {
+            Some(_) => with_rest(engine),
+            None => engine,
+        };
         [engine].into_iter().chain(others).collect::<Vec<_>>()
     };
     let alone = hardware(vec![engine("engine", 6000)], length)?.fps("engine");

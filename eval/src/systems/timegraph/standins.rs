@@ -137,6 +137,16 @@ pub(super) fn own(kind: Kind, capacity_us: u64, period_us: u64) -> Promise {
     Promise::Own(terms(kind, capacity_us, period_us))
 }
 
+/// With a soft reserve for all that others leave that are promised a tenth: reserves come before clients
+/// without one, and of the reserves the highest priority first.
+pub(super) fn with_rest(client: Client) -> Client {
+    let rest = Terms {
+        hard: false,
+        ..terms(Kind::Pe, 20_000, 25_000)
+    };
+    with(Promise::Own(rest), client)
+}
+
 /// In percent.
 pub(super) fn pct(part: f64, whole: f64) -> f64 {
     100.0 * part / whole
