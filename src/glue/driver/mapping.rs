@@ -175,6 +175,53 @@ impl Mapping {
         }
     }
 
+    /// Stores what a debugger writes, up to the end of a page: how much that is, or an error. Not by the
+    /// driver's function, which waits for memory: the owner may be throttled between a check and the store.
+    ///
+    /// # Safety
+    ///
+    /// The address must lie in the area, which is one of this mapping and whose lock is held; the buffer
+    /// must have this length.
+    unsafe fn store(
+        &self,
+        vma: *mut bindings::vm_area_struct,
+        addr: usize,
+        buf: *mut c_void,
+        len: c_int,
+    ) -> c_int {
+        const PAGE: usize = kernel::page::PAGE_SIZE;
+        // SAFETY: The area is there.
+        let (start, first) = unsafe {
+            (
+                (*vma).__bindgen_anon_1.__bindgen_anon_1.vm_start,
+                (*vma).vm_pgoff,
+            )
+        };
+        let page = first
+            .wrapping_sub(self.first_pgoff)
+            .wrapping_add(addr.wrapping_sub(start) / PAGE);
+        let room = PAGE.saturating_sub(addr % PAGE);
+        let len = usize::try_from(len).unwrap_or(0).min(room);
+        // SAFETY: The frame is the one that the driver chose for the page.
+        let frame = unsafe { ffi::loga_map_frame(self.first_pfn.wrapping_add(page)) };
+        if frame.is_null() {
+            return ENOMEM.to_errno();
+        }
+        // Held across check and store, as in `fault`.
+        let kept_out = self.gate.lock_if(true);
+        let stored = if self.gate.is_shut() || self.gate.wait_queue().is_some() {
+            EAGAIN.to_errno()
+        } else {
+            // CAST: less than a page.
+            // SAFETY: The frame is mapped, and the caller's promise.
+            unsafe { ffi::loga_store(vma, addr, frame, buf, len as u32) }
+        };
+        drop(kept_out);
+        // SAFETY: Mapped above.
+        unsafe { ffi::loga_unmap_frame(frame) };
+        stored
+    }
+
     /// Lets the caller pass: gives the page an entry, if it `is_missing`, and lets stores through, if
     /// it is to be `writable`. Neither allocates nor sleeps. The driver may have taken its own entry
     /// away since: then the fault comes again.
@@ -384,8 +431,8 @@ fn sleep(gpu: &Gpu, gate: &Arc<Gate>, wait_queue: Option<usize>) {
     trace::fault_wait_end(number, client, waited.get(), result);
 }
 
-/// Debuggers read through this without a page-table entry. They do not write: the driver's function
-/// waits for memory and locks, so that the owner may be throttled between a check and the store.
+/// Debuggers read and write through this. What they write is refused while the owner is throttled, or
+/// each store is decided on.
 unsafe extern "C" fn access(
     vma: *mut bindings::vm_area_struct,
     addr: usize,
@@ -395,10 +442,9 @@ unsafe extern "C" fn access(
 ) -> c_int {
     // SAFETY: Installed by `wrap` only.
     let mapping = unsafe { mapping_of(vma) };
-    if write != 0 {
-        return EAGAIN.to_errno();
-    }
     match mapping.driver().and_then(|ops| ops.access) {
+        // SAFETY: The kernel passes a buffer of this length, and an area whose lock it holds.
+        Some(_) if write != 0 => unsafe { mapping.store(vma, addr, buf, len) },
         // SAFETY: The driver's own function, called for its own area.
         Some(access) => unsafe { access(vma, addr, buf, len, write) },
         None => EIO.to_errno(),

@@ -145,6 +145,15 @@ extern "C" {
     pub(crate) fn loga_start_revocations() -> c_int;
     pub(crate) fn loga_end_revocations();
     pub(crate) fn loga_revocations() -> *mut bindings::workqueue_struct;
+    pub(crate) fn loga_map_frame(pfn: usize) -> *mut c_void;
+    pub(crate) fn loga_unmap_frame(frame: *mut c_void);
+    pub(crate) fn loga_store(
+        vma: *mut bindings::vm_area_struct,
+        addr: usize,
+        frame: *mut c_void,
+        data: *const c_void,
+        len: u32,
+    ) -> c_int;
     pub(crate) fn loga_make_tables(vma: *mut bindings::vm_area_struct, addr: usize) -> c_int;
     pub(crate) fn loga_open_entry(
         vma: *mut bindings::vm_area_struct,

@@ -412,6 +412,37 @@ vm_fault_t loga_open_entry(struct vm_area_struct *vma, unsigned long addr, unsig
 	return vmf_insert_pfn_prot(vma, addr, pfn, prot);
 }
 
+/* A page of a device for the kernel, or NULL. May sleep. */
+void *loga_map_frame(unsigned long pfn)
+{
+	return (__force void *)ioremap(PFN_PHYS(pfn), PAGE_SIZE);
+}
+
+void loga_unmap_frame(void *frame)
+{
+	iounmap((__force void __iomem *)frame);
+}
+
+/*
+ * Stores to a page from loga_map_frame() what a debugger stores at an address of
+ * an area of it, if the entry there lets stores through; else -EINVAL, as the
+ * kernel's own function. Neither allocates nor sleeps.
+ */
+int loga_store(struct vm_area_struct *vma, unsigned long addr, void *frame, const void *data,
+	       unsigned int len)
+{
+	struct follow_pfnmap_args entry = { .vma = vma, .address = addr };
+	bool writable;
+
+	if (follow_pfnmap_start(&entry))
+		return -EINVAL;
+	writable = entry.writable;
+	if (writable)
+		memcpy_toio((__force void __iomem *)frame + offset_in_page(addr), data, len);
+	follow_pfnmap_end(&entry);
+	return writable ? (int)len : -EINVAL;
+}
+
 /* -------------------------------------------------------- revoking entries */
 
 /*

@@ -74,6 +74,10 @@ struct file *loga_hold_file(struct file *file);
 int loga_start_revocations(void);
 void loga_end_revocations(void);
 struct workqueue_struct *loga_revocations(void);
+void *loga_map_frame(unsigned long pfn);
+void loga_unmap_frame(void *frame);
+int loga_store(struct vm_area_struct *vma, unsigned long addr, void *frame, const void *data,
+	       unsigned int len);
 int loga_make_tables(struct vm_area_struct *vma, unsigned long addr);
 vm_fault_t loga_open_entry(struct vm_area_struct *vma, unsigned long addr, unsigned long pfn,
 			   bool writable);
