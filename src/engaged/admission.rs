@@ -54,15 +54,19 @@
 //!    `k`, so that the least `E_i` is left out. So the engine was idle in between, and the
 //!    submission had ended. A contradiction.
 //!
-//! | assumed | enforced by |
-//! |---|---|
-//! | the earliest deadline first | with `prio`, a reserve promises a part only |
-//! | nothing that is not decided on | no deadline beside protected clients ([`Why::Protected`]); what passes while all do is void (`Fallback`) |
-//! | no submission of a firm reserve longer than declared | one that is makes the deadlines of all others void (`Foreign`); it is paid before the next start |
-//! | no other submission longer than was known | one that is longer than a deadline bears ([`bears`]) makes it void, and its client gets no grant until that is paid |
-//! | `delta` | measured: `SUBMISSION`, see `docs/engaged-figures.md`; nothing enforces it |
-//! | a client that does not use its grant | has it for `RETURN` and `WINDOW` at most, which counts as a command of each, and in each `E_i` |
-//! | the zero-lag rule: what is free was paid for | a reserve that is changed, or set anew, begins at `v` of the one before, and of any other that was changed or cleared before it, with what is in flight of them; so the intervals before and after it add up, each with its own test |
+//! | assumed | enforced by | fails without it |
+//! |---|---|---|
+//! | the earliest deadline first | with `prio`, a reserve promises a part only | `deadline_that_is_promised_comes_before_..` |
+//! | nothing that is not decided on | no deadline beside protected clients ([`Why::Protected`]); what passes while all do is void (`Fallback`) | `miss_beside_work_that_was_not_decided_on_..` |
+//! | no submission of a firm reserve longer than declared | one that is makes the deadlines of all others void (`Foreign`); it is paid before the next start | `miss_of_a_client_with_a_command_longer_..` |
+//! | none of them as long as all may wait | a longest one of [`MAX_GRANT`](super::MAX_GRANT) is refused | `promises_out_of_range_are_refused` |
+//! | no other submission longer than was known | one that is longer than a deadline bears ([`bears`]) makes it void, and its client gets no grant until that is paid | `miss_behind_a_command_longer_than_..` |
+//! | as many in flight as the mode allows | more, since the mode was changed, count together as one command | `miss_behind_more_in_flight_than_..` |
+//! | `delta` | measured: `SUBMISSION`, see `docs/engaged-figures.md`; nothing enforces it | |
+//! | a client that does not use its grant | has it for `RETURN` and `WINDOW` at most, which counts as a command of each, and in each `E_i` | `grants_that_are_not_used_..` |
+//! | a client that dies pays | what its command held is charged at once | `clients_that_die_in_their_command_..` |
+//! | who waits may pass | one that gets no grant for what it owes does not keep its server from being idle | `client_that_may_not_pass_..` |
+//! | the zero-lag rule: what is free was paid for | a reserve that is changed, or set anew, begins at `v` of the one before, and of any other that was changed or cleared before it, with what is in flight of them; so the intervals before and after it add up, each with its own test | `reserve_that_grows_waits_..`, `reserve_that_is_cleared_and_set_anew_..` |
 //!
 //! The test is not necessary: exact for tasks is that of Jeffay, Stanat and Martel (1991), beside which
 //! `loga-sim admission` puts it. TimeGraph tests [`by_sum`] only, which a long command of another client breaks.

@@ -44,12 +44,9 @@
 //! Source: Abeni and Buttazzo, RTSS 1998, for CBS; total-bandwidth server for what `v` does.
 
 use super::terms::{Keeper, Terms};
-use super::{signed, unsigned, MAX_DEBT};
+use super::{signed, unsigned, LATE, MAX_DEBT};
 use crate::candidate::{Offer, Rank};
 use crate::units::Ns;
-
-/// What a server without promised deadlines may be late with beyond its period, and catch up.
-const LATE: Ns = Ns::from_ms(100);
 
 /// What is left of a reserve under CBS.
 #[derive(Clone, Copy, Debug)]

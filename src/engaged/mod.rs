@@ -152,6 +152,8 @@ const UNUSED_MOST: Ns = RETURN.saturating_add(WINDOW);
 /// Grants in a row that a client does not use until it is no longer taken for one that wants its turn.
 /// Its thread may not have come back in time once or twice.
 pub const MOST_UNUSED: u32 = 4;
+/// What a reserve without promised deadlines may be late with beyond its period, and catch up.
+const LATE: Ns = Ns::from_ms(100);
 /// A debt that takes longer to pay is forgiven beyond this.
 pub const MAX_DEBT: Ns = Ns::from_ms(60_000);
 

@@ -3,12 +3,14 @@
 //! [pure] PE, posterior enforcement: a command starts while `e > 0`, and pays when it ends.
 //!
 //! `e` is what is left: `e += C` at the end of each period, `e -= used` at the end of a command, and
-//! while no command runs `e` is `C` at most. The paper caps `e` during a command too, before it is
+//! while no command runs or waits `e` is `C` at most; while one waits for others, what accrues in
+//! 100 ms more, so that their commands may be longer than the period. The paper caps `e` during a command too, before it is
 //! paid: a command longer than the period then loses what accrues while it runs, and its client gets
 //! less than it is promised.
 //!
 //! Bound: in any window `w` that begins with the start of a command, one command at a time of length
-//! `L` at most uses `(floor(w / T) + 2) * C + L` at most; any other window is a part of such a one.
+//! `L` at most uses `(floor(w / T) + 2) * C + L` at most, if no other client holds it up, and catches up
+//! what it was held up for; any other window is a part of such a one.
 //! *Proof*: `C` at most is left when the window begins, and there are `floor(w / T) + 1`
 //! replenishments in it at most. A command starts only while something is left, so all but the last
 //! one are paid from these; the last one adds `L`. In the long run, a client that always wants more
@@ -20,7 +22,7 @@
 //! Source: TimeGraph, 5.1 and 5.2.
 
 use super::terms::{Keeper, Terms};
-use super::{signed, unsigned, MAX_DEBT};
+use super::{signed, unsigned, LATE, MAX_DEBT};
 use crate::candidate::{Offer, Rank};
 use crate::units::Ns;
 
@@ -33,6 +35,8 @@ pub(super) struct Posterior {
     next: Ns,
     /// Commands in flight.
     running: u32,
+    /// Whether one waits.
+    waits: bool,
 }
 
 impl Posterior {
@@ -42,16 +46,21 @@ impl Posterior {
             left,
             next: now.saturating_add(terms.period),
             running: 0,
+            waits: false,
         }
     }
 
     /// As it is at this time.
     fn at(&self, terms: &Terms, now: Ns) -> Self {
         let periods = ended(self.next, terms.period, now);
+        if periods == 0 {
+            return *self;
+        }
         let more = signed(terms.capacity.saturating_mul(periods));
         let left = self.left.saturating_add(more);
-        let most = match self.running {
-            0 => signed(terms.capacity),
+        let most = match (self.running, self.waits) {
+            (0, false) => signed(terms.capacity),
+            (0, true) => signed(terms.capacity.saturating_add(terms.capacity_in(LATE))),
             _ => i64::MAX,
         };
         Self {
@@ -59,13 +68,16 @@ impl Posterior {
             next: self
                 .next
                 .saturating_add(terms.period.saturating_mul(periods)),
-            running: self.running,
+            ..*self
         }
     }
 }
 
 impl Keeper for Posterior {
-    fn wanted(&mut self, _: &Terms, _: Ns, _: Option<Ns>, _: bool) {}
+    fn wanted(&mut self, terms: &Terms, now: Ns, cost: Option<Ns>, _: bool) {
+        *self = self.at(terms, now);
+        self.waits = cost.is_some();
+    }
 
     fn offer(&self, terms: &Terms, now: Ns, _: Ns) -> Offer {
         let state = self.at(terms, now);
@@ -183,6 +195,27 @@ mod tests {
     #[test]
     fn posterior_saves_no_more_than_one_capacity() {
         assert_eq!(reserve().left(MS(1000)), 2_000_000);
+    }
+
+    #[test]
+    fn posterior_that_others_keep_waiting_for_periods_has_what_accrues() {
+        let mut reserve = reserve();
+        reserve.wait(MS(0), MS(1));
+        // It waits for commands of 35 ms, and starts at once whenever one has ended.
+        let (mut now, mut used) = (MS(0), 0);
+        while now < MS(1000) {
+            now = now.saturating_add(MS(35));
+            while reserve.offer(now, MS(1)).from <= now {
+                reserve.stop_waiting(now);
+                run(&mut reserve, now, MS(1));
+                now = now.saturating_add(MS(1));
+                used += 1;
+                reserve.wait(now, MS(1));
+            }
+        }
+        assert!(used >= 198);
+        // Not more than 100 ms of it.
+        assert_eq!(reserve.left(MS(3000)), 22_000_000);
     }
 
     #[test]

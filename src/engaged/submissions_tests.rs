@@ -294,18 +294,14 @@ fn reserve_up_to_its_part_comes_first_and_beyond_it_last() {
         let reserve = engine.promise(US(0), soft).unwrap();
         engine.join(Setting { reserve, ..prt(0) }).unwrap();
         engine.join(prt(30)).unwrap();
-        // Far more than what is not promised.
         assert_eq!(granted(engine.arrive(US(0), 1)), Some(1));
         engine.arrive(US(1), 0);
         engine.arrive(US(1), 1);
-        assert_eq!(
-            granted(engine.completed(US(91_000), 1, US(91_000))),
-            Some(0)
-        );
-        engine.arrive(US(91_000), 0);
-        assert_eq!(granted(engine.completed(US(92_000), 0, US(1_000))), Some(1));
+        assert_eq!(granted(engine.completed(US(5_000), 1, US(5_000))), Some(0));
+        engine.arrive(US(5_000), 0);
+        assert_eq!(granted(engine.completed(US(6_000), 0, US(1_000))), Some(1));
         // Nobody else wants it.
-        assert_eq!(granted(engine.completed(US(92_500), 1, US(500))), Some(0));
+        assert_eq!(granted(engine.completed(US(6_500), 1, US(500))), Some(0));
     }
 }
 

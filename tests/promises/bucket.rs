@@ -6,7 +6,7 @@
 use loga::units::Ns;
 
 /// What one that promises no deadline catches up, if it was late.
-const CATCHES_UP: Ns = Ns::from_ms(100);
+pub(super) const CATCHES_UP: Ns = Ns::from_ms(100);
 
 /// What was used beyond the rate. While nothing is promised it is paid at the rate of before.
 #[derive(Clone, Copy, Debug, Default)]
@@ -55,19 +55,23 @@ impl Bucket {
         self.expected = self.expected.max(expected);
     }
 
+    /// By how much it may be ahead, or behind while its clients want more: a capacity twice, since PE may
+    /// use what was saved in one period and what it has in the next, what is in flight, and what it
+    /// catches up.
+    pub(super) fn slack(&self) -> Ns {
+        let more = self.longest.saturating_add(self.expected);
+        let more = more.saturating_mul(self.beside);
+        let late = self.fastest * CATCHES_UP.get() as f64;
+        let most = self.capacity.saturating_mul(2).saturating_add(more);
+        most.saturating_add(Ns::new(late as u64))
+    }
+
     /// A command that was granted by it has used the engine. Returns by how much it has used too much.
     pub(super) fn uses(&mut self, now: Ns, used: Ns) -> Option<Ns> {
         self.flow(now);
         self.longest = self.longest.max(used);
         self.level += used.get() as f64;
-        // PE may use what was saved in one period and what it has in the next.
-        let more = self
-            .longest
-            .saturating_add(self.expected)
-            .saturating_mul(self.beside);
-        let most = self.capacity.saturating_mul(2).saturating_add(more);
-        let late = self.fastest * CATCHES_UP.get() as f64;
-        let over = self.level - most.get() as f64 - late;
+        let over = self.level - self.slack().get() as f64;
         // What is rounded.
         (over > 1_000.0).then(|| Ns::new(over as u64))
     }

@@ -67,7 +67,12 @@ pub(super) struct Member {
 impl Member {
     /// Whether what it does is what a deadline is promised for.
     pub(super) fn is_honest(&self) -> bool {
-        self.habit == Habit::Honest && self.fates.iter().all(|fate| *fate == Fate::Runs)
+        self.habit == Habit::Honest && self.runs_all()
+    }
+
+    /// Whether it uses all grants.
+    pub(super) fn runs_all(&self) -> bool {
+        self.fates.iter().all(|fate| *fate == Fate::Runs)
     }
 }
 

@@ -2,12 +2,13 @@
 
 //! A GPU on which a set of clients submits, by the module's own code.
 
-use super::bucket::Bucket;
+use super::bucket::{Bucket, CATCHES_UP};
 use super::sets::{Asked, Change, Fate, Habit, Member, Other, Set};
 use loga::engaged::{
-    reserve_of, Client, Prio, Record, Row, Setting, Specs, Step, Submissions, Terms, Void,
+    reserve_of, Client, Kind, Prio, Record, Row, Setting, Specs, Step, Submissions, Terms, Void,
     BACKGROUND, RECORDS, SPECS, SUBMISSION,
 };
+use loga::fair::mul_div;
 use loga::policies::dispatch::DispatcherKind;
 use loga::share::Subject;
 use loga::units::Ns;
@@ -48,6 +49,9 @@ struct Actor {
     budget: Ns,
     spent: Ns,
     next: Option<Ns>,
+    /// When it began to ask, and what it has used since.
+    began: Option<Ns>,
+    used: Ns,
     /// Void misses of its reserve when its job came; nothing if its terms changed since.
     voids: Option<u64>,
     jobs: u64,
@@ -68,7 +72,7 @@ struct Group {
 enum Act {
     Clear,
     Set(fn(&mut Asked, u64), u64),
-    Kind(loga::engaged::Kind, bool),
+    Kind(Kind, bool),
 }
 
 /// What is on the engine.
@@ -91,6 +95,8 @@ pub(super) struct World {
     now: Ns,
     timer: Option<Ns>,
     running: Option<Running>,
+    /// The longest that a client has kept the engine, by all that its mode lets it have in flight.
+    longest: Ns,
     /// Whether an assumption of admission was broken by somebody.
     broken: bool,
     fault: Option<String>,
@@ -116,6 +122,7 @@ impl World {
             now: Ns::ZERO,
             timer: None,
             running: None,
+            longest: Ns::ZERO,
             broken: false,
             fault: None,
         };
@@ -167,6 +174,8 @@ impl World {
             budget: Ns::ZERO,
             spent: Ns::ZERO,
             next: Some(first),
+            began: None,
+            used: Ns::ZERO,
             voids: Some(0),
             jobs: 0,
         });
@@ -418,6 +427,7 @@ impl World {
         let voids = self.void(at);
         let actor = &mut self.actors[at];
         actor.next = None;
+        actor.began.get_or_insert(self.now);
         (actor.came, actor.spent) = (self.now, Ns::ZERO);
         (actor.left, actor.budget) = match (&actor.member, asked) {
             (Some(member), Some(asked)) if member.habit == Habit::Honest => {
@@ -482,7 +492,15 @@ impl World {
             return;
         }
         let used = flight.length;
-        self.actors[at].spent = self.actors[at].spent.saturating_add(used);
+        let mode = self
+            .submissions
+            .client(at)
+            .map(|client| client.setting().mode);
+        let together = used.saturating_mul(mode.map_or(1, |mode| mode.depth()));
+        self.longest = self.longest.max(together);
+        let actor = &mut self.actors[at];
+        actor.spent = actor.spent.saturating_add(used);
+        actor.used = actor.used.saturating_add(used);
         self.count(at, flight.promised, used);
         self.broken |= declared.is_some_and(|longest| used > longest);
         if let Some(next) = self.actors[at].flights.first().copied() {
@@ -560,6 +578,34 @@ impl World {
         }
     }
 
+    /// A reserve whose client always wants more gets its part, less what it is charged for submissions
+    /// beyond those declared; but AE, which loses what does not fit.
+    fn judge_part(&mut self, at: usize) {
+        let actor = &self.actors[at];
+        let group = &self.groups[actor.group];
+        let Some(member) = &actor.member else { return };
+        let always = member.habit == Habit::Greedy && member.runs_all();
+        let keeps = group.admitted && group.judged && !group.shared;
+        // What it is kept waiting for is caught up if it is not more than this.
+        let borne = self.longest <= CATCHES_UP;
+        if !always || !keeps || !borne || self.broken || group.asked.kind == Kind::Ae {
+            return;
+        }
+        let Some(began) = actor.began else { return };
+        let terms = group.asked.spec().reserve.unwrap();
+        let grants = u64::try_from(actor.grants).unwrap();
+        let charged = actor.used.saturating_add(SUBMISSION.saturating_mul(grants));
+        let time = self.now.saturating_sub(began);
+        let part = mul_div(time.get(), terms.capacity.get(), terms.period.get());
+        let less = group.bucket.slack().saturating_add(terms.capacity);
+        if charged.saturating_add(less) < Ns::new(part) {
+            let now = self.now;
+            self.blame(format!(
+                "{at} was charged {charged:?} of {part} ns in {time:?} at {now:?}"
+            ));
+        }
+    }
+
     /// The next event up to this time, if there is one.
     fn advance(&mut self, until: Ns) -> bool {
         let comes = self
@@ -614,7 +660,7 @@ impl World {
             Act::Set(change, number) => change(&mut asked, *number),
             Act::Kind(kind, hard) => {
                 (asked.kind, asked.hard) = (*kind, *hard);
-                asked.declares &= *kind == loga::engaged::Kind::Cbs;
+                asked.declares &= *kind == Kind::Cbs;
             }
         }
         // Admission counts with what is in flight of one mode.
@@ -670,6 +716,7 @@ impl World {
         while self.fault.is_none() && events < MOST_EVENTS && self.advance(LENGTH) {
             events += 1;
         }
+        (0..set.members.len()).for_each(|at| self.judge_part(at));
         // Who uses more than it has left breaks its own promise only, and `prio` promises none.
         let void = [Void::Foreign, Void::Fallback];
         let void: u64 = (0..set.members.len()).map(|at| self.voids(at, &void)).sum();
