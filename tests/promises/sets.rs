@@ -10,13 +10,16 @@ use proptest::prelude::*;
 /// For how long a client has the engine at most that does not use its grant, in microseconds.
 const MOST_UNUSED_US: u64 = 260;
 
+/// The longest submission that may be declared for promised deadlines.
+const MOST_LONGEST: Ns = Ns::from_ms(1_999);
+
 /// What a client does.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Habit {
     /// In each period a job that its reserve has room for, as a thread that stores without a pause.
     Honest,
-    /// Submissions longer than declared, without end.
-    Long,
+    /// Submissions so many times as long as declared, without end.
+    Long(u64),
     /// Within what is declared, and without end.
     Greedy,
 }
@@ -100,7 +103,8 @@ impl Asked {
 
     /// The longest submission of a client that keeps its word.
     pub(super) fn longest(&self) -> Ns {
-        Ns::new((self.capacity().get() / 100 * self.longest_pct).max(1_000))
+        let longest = Ns::new((self.capacity().get() / 100 * self.longest_pct).max(1_000));
+        longest.min(MOST_LONGEST)
     }
 
     pub(super) fn spec(&self) -> SchedulingParameters {
@@ -171,7 +175,8 @@ fn asked() -> impl Strategy<Value = Asked> {
     ];
     let longest = prop_oneof![8 => 5..=100_u64, 1 => 100..=1_000_u64];
     let deadline = prop_oneof![1 => Just(100), 1 => 0..100_u64];
-    let parts = (1..60_u64, longest, 1_000..60_000_u64, 1..=8_u64, deadline);
+    let period = prop_oneof![9 => 1_000..60_000_u64, 1 => 60_000..10_000_000_u64];
+    let parts = (1..60_u64, longest, period, 1..=8_u64, deadline);
     (kind, prop::bool::weighted(0.2), 0..40_u32, parts).prop_map(
         |((kind, hard, declares), ht, prio, parts)| Asked {
             kind,
@@ -203,7 +208,7 @@ fn fates() -> impl Strategy<Value = Vec<Fate>> {
 fn member() -> impl Strategy<Value = Member> {
     let habit = prop_oneof![
         5 => Just(Habit::Honest),
-        1 => Just(Habit::Long),
+        1 => prop_oneof![3 => Just(3), 1 => Just(1_000)].prop_map(Habit::Long),
         2 => Just(Habit::Greedy),
     ];
     let lengths = prop::collection::vec(30..=100_u64, 1..6);

@@ -311,7 +311,7 @@ impl World {
         let pct = member.lengths[actor.draws % member.lengths.len()];
         let length = Ns::new((asked.longest().get() / 100 * pct).max(1_000));
         match member.habit {
-            Habit::Long => Ns::new(length.get() * 3),
+            Habit::Long(times) => Ns::new(length.get() * times),
             Habit::Greedy => length,
             Habit::Honest => {
                 let length = length.min(actor.budget);
@@ -360,6 +360,12 @@ impl World {
             return;
         }
         let length = self.draw(at);
+        let mode = self
+            .submissions
+            .client(at)
+            .map(|client| client.setting().mode);
+        let together = length.saturating_mul(mode.map_or(1, |mode| mode.depth()));
+        self.longest = self.longest.max(together);
         let cost = self.costs[self.drawn % self.costs.len()];
         self.drawn += 1;
         let begins = Ns::new(SUBMISSION.get() / 100 * cost);
@@ -492,12 +498,6 @@ impl World {
             return;
         }
         let used = flight.length;
-        let mode = self
-            .submissions
-            .client(at)
-            .map(|client| client.setting().mode);
-        let together = used.saturating_mul(mode.map_or(1, |mode| mode.depth()));
-        self.longest = self.longest.max(together);
         let actor = &mut self.actors[at];
         actor.spent = actor.spent.saturating_add(used);
         actor.used = actor.used.saturating_add(used);
@@ -587,7 +587,9 @@ impl World {
         let always = member.habit == Habit::Greedy && member.runs_all();
         let keeps = group.admitted && group.judged && !group.shared;
         // What it is kept waiting for is caught up if it is not more than this.
-        let borne = self.longest <= CATCHES_UP;
+        let capacities = self.groups.iter().map(|group| group.asked.capacity());
+        let capacities = capacities.fold(Ns::ZERO, Ns::saturating_add);
+        let borne = self.longest.saturating_add(capacities) <= CATCHES_UP;
         if !always || !keeps || !borne || self.broken || group.asked.kind == Kind::Ae {
             return;
         }

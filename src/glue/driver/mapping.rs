@@ -189,7 +189,6 @@ impl Mapping {
         buf: *mut c_void,
         len: c_int,
     ) -> c_int {
-        const PAGE: usize = kernel::page::PAGE_SIZE;
         // SAFETY: The area is there.
         let (start, first) = unsafe {
             (
@@ -199,8 +198,8 @@ impl Mapping {
         };
         let page = first
             .wrapping_sub(self.first_pgoff)
-            .wrapping_add(addr.wrapping_sub(start) / PAGE);
-        let room = PAGE.saturating_sub(addr % PAGE);
+            .wrapping_add(addr.wrapping_sub(start) / kernel::page::PAGE_SIZE);
+        let room = kernel::page::PAGE_SIZE.saturating_sub(addr % kernel::page::PAGE_SIZE);
         let len = usize::try_from(len).unwrap_or(0).min(room);
         // SAFETY: The frame is the one that the driver chose for the page.
         let frame = unsafe { ffi::loga_map_frame(self.first_pfn.wrapping_add(page)) };
