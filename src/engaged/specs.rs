@@ -370,7 +370,7 @@ mod tests {
 
     #[test]
     fn grants_that_are_not_used_are_counted_for_each_reserve() {
-        // Its longest, longest command of one that is asked beside it, and how many of those.
+        // The longest command of those that are set before, and how many there are.
         let admitted = |short: u64, count: u32| {
             let mut rows = [None; SPECS];
             let mut specs = Specs::new(&mut rows[..]);

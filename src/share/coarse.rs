@@ -10,16 +10,20 @@
 //! with a soft one they are divided by the policy, as others are.
 //!
 //! While others are held back for it, the GPU may idle: the policy decides once in a period. So a
-//! second budget of the same rate pays for that time, whole periods of it, of which all
-//! reserves pay what they used of what they used together, those that come first all if none used any. Without it the processes of a reserve are divided by the policy, also of a
-//! hard one: one that wants little, all the time, holds others back for `C` in every `T` and no more.
+//! second budget of the same rate pays for that time, whole periods of it. All reserves pay for what
+//! they used of what they used together, also one whose processes drain their queues though they may
+//! not run; if none used any, those that come first pay equal parts. Without that budget the processes
+//! of a reserve are divided by the policy, also of a hard one: one that wants little, all the time,
+//! holds others back for `C` in every `T` and no more.
 //!
 //! Promise, with `P` the length of a polling period and the sum of all `C / T` at most 0.9: in any
 //! time `w` in which its processes keep the GPU busy whenever they come first, a reserve alone gets
 //! `w * C / T - C - P` at least. Several that come first share the GPU as the hardware does: who gets
 //! little of it pays little, and comes first for longer.
 //! Bounds: of the use of a hard one, that of [`Budget`]; of the time for which others are held back,
-//! the sum of those of all. Both are of use only if `T` is several periods: [`shortest_period`].
+//! the sum of those of all, and as long as a queue is drained of which the reserve has nothing left:
+//! that one pays, beyond its budget, and not the one that comes first. Both are of use only if `T` is
+//! several periods: [`shortest_period`].
 
 use super::budget::{Budget, Rate, Spent};
 use super::setting::Subject;
