@@ -79,4 +79,7 @@ pub(super) struct Bond {
     pub(super) due: Option<Ns>,
     /// What was broken when it started.
     pub(super) void: Option<Void>,
+    /// What its reserve had left when it started, less what those have used since that were in flight:
+    /// later starts may fill up what is left.
+    pub(super) room: i64,
 }

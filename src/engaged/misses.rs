@@ -116,12 +116,18 @@ impl<S: Storage<Of<Record>: 'static>> Submissions<S> {
         }
     }
 
-    /// A submission has used more than its reserve had left: those of it that are in flight beside it
-    /// are late by their own fault, whatever is left when they end.
-    pub(super) fn overdraw(&mut self, flight: &Flight) {
-        if let Some(at) = flight.reserve() {
-            self.in_flight_of(at)
-                .for_each(|other| other.bond.void = other.bond.void.or(Some(Void::Own)));
+    /// A submission has ended that has used so much more than it was charged: those of its reserve that
+    /// are in flight beside it are late by their own fault if nothing is left, or nothing of what there was
+    /// when they started.
+    pub(super) fn overdraw(&mut self, now: Ns, at: usize, over: i64) {
+        let owes = self
+            .reserve(at)
+            .is_some_and(|reserve| reserve.left(now) < 0);
+        for other in self.in_flight_of(at) {
+            other.bond.room = other.bond.room.saturating_sub(over);
+            if owes || other.bond.room < 0 {
+                other.bond.void = other.bond.void.or(Some(Void::Own));
+            }
         }
     }
 
@@ -136,7 +142,7 @@ impl<S: Storage<Of<Record>: 'static>> Submissions<S> {
     ) -> Option<(Ns, Option<Void>)> {
         let due = flight.bond.due.filter(|due| *due < now)?;
         let reserve = self.reserves.get_mut(flight.reserve()?)?.as_mut()?;
-        let own = breach || reserve.left(now) < 0;
+        let own = breach || reserve.left(now) < 0 || flight.bond.room < 0;
         let void = match flight.bond.void {
             _ if !alone => Some(Void::Fallback),
             Some(Void::Fallback) => Some(Void::Fallback),

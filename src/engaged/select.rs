@@ -154,6 +154,7 @@ impl<S: Storage<Of<Record>: 'static>> Submissions<S> {
             flight.bond.due = candidate.offer.promised;
             flight.fee = reserve.start(now, cost);
             flight.charged = cost.saturating_add(flight.fee);
+            flight.bond.room = reserve.left(now);
             let order = (self.dispatcher == DispatcherKind::Prio).then_some(Void::Order);
             flight.bond.void = reserve.disturbed.or(order);
             expected = terms.longest.unwrap_or(expected).min(expected);

@@ -6,7 +6,7 @@
 use super::client::{Flight, Payer};
 use super::missed::{Miss, Void};
 use super::submissions::Submissions;
-use super::Record;
+use super::{signed, Record};
 use crate::storage::Storage;
 use crate::units::Ns;
 
@@ -47,17 +47,18 @@ impl<S: Storage<Of<Record>: 'static>> Submissions<S> {
         &mut self,
         now: Ns,
         at: usize,
-        flight: Flight,
+        mut flight: Flight,
         used: Ns,
         alone: bool,
     ) -> Option<Miss> {
         self.charge(now, at, flight, used);
         self.blame_change(at, &flight);
-        let reserve = self.reserves.get_mut(flight.reserve()?)?.as_mut()?;
+        let index = flight.reserve()?;
+        let over = signed(flight.pays(used)).saturating_sub(signed(flight.charged));
+        flight.bond.room = flight.bond.room.saturating_sub(over);
+        self.overdraw(now, index, over);
+        let reserve = self.reserves.get_mut(index)?.as_mut()?;
         let breach = reserve.note(used);
-        if reserve.left(now) < 0 {
-            self.overdraw(&flight);
-        }
         self.counters.breaches = self.counters.breaches.saturating_add(breach.into());
         let miss = self.judge(now, &flight, alone, breach);
         self.compare(at, &flight, used);
