@@ -125,6 +125,11 @@ impl<S: Storage> GpuState<S> {
         self.shares.join(id, identity, &self.settings, t_sys)
     }
 
+    /// A process that has joined begins only now, see [`Shares::owe_anew`].
+    pub fn owe_anew(&mut self, at: usize) {
+        self.shares.owe_anew(at, self.engine.start_vtime());
+    }
+
     /// Notes that a process has moved to another cgroup or user.
     ///
     /// # Errors

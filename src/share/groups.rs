@@ -191,7 +191,7 @@ impl<S: Storage> Shares<S> {
     }
 
     /// GPU time by which a group is ahead of the system.
-    fn lead(&self, at: usize, t_sys: VTime) -> Ns {
+    pub(super) fn lead(&self, at: usize, t_sys: VTime) -> Ns {
         let normal = Weight::DEFAULT.get().into();
         self.state_of(at).map_or(Ns::ZERO, |state| {
             let ahead = state.vtime.saturating_sub(t_sys).get();

@@ -166,6 +166,40 @@ mod tests {
         assert_eq!((state.vtime, state.throttled), (later, false));
     }
 
+    // What the one before has used may be booked only when the next one is there already.
+    #[test]
+    fn process_that_has_used_nothing_owes_what_its_user_owes_by_now() {
+        let mut store = store();
+        let mut settings = Settings::<Borrowed<'_>>::new(&mut store.entries[..]);
+        let mut shares = shares(&mut store.tables, GroupBy::Process);
+        for (id, user) in [(1, 7), (2, 7), (3, 8)] {
+            let joined = shares.join(ClientId::new(id), identity(id, user), &settings, T_SYS);
+            assert!(joined.is_ok());
+        }
+        let state = &mut shares.states_mut()[0];
+        (state.vtime, state.throttled) = (VTime::new(T_SYS.get() + 5_000_000), true);
+        for at in 0..3 {
+            shares.owe_anew(at, T_SYS);
+        }
+        let owed = |shares: &Few<'_>, at: usize| {
+            let state = shares.state_of(shares.members()[at].group());
+            let state = state.unwrap_or_default();
+            (state.vtime.get() - T_SYS.get(), state.throttled)
+        };
+        assert_eq!(owed(&shares, 0), (5_000_000, true));
+        assert_eq!(owed(&shares, 1), (5_000_000, true));
+        assert!(shares.members()[1].throttled_by().is_some());
+        assert_eq!(owed(&shares, 2), (0, false));
+        // One that has used the GPU owes for itself.
+        use_us(&mut shares, 1, 100);
+        shares.gather(&settings, Ns::ZERO, Ns::ZERO);
+        shares.book(&mut settings, &period(6));
+        let before = owed(&shares, 1);
+        shares.states_mut()[0].vtime = VTime::new(T_SYS.get() + 9_000_000);
+        shares.owe_anew(1, T_SYS);
+        assert_eq!(owed(&shares, 1), before);
+    }
+
     #[test]
     fn lead_of_groups_formed_anew_is_that_of_their_processes() {
         let mut store = store();

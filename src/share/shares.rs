@@ -259,6 +259,30 @@ impl<S: Storage> Shares<S> {
         Ok(at)
     }
 
+    /// A process that has joined, and whose group has used nothing yet, owes what its user owes by now:
+    /// what ended before it may have been booked since.
+    pub fn owe_anew(&mut self, at: usize, t_sys: VTime) {
+        let Some(member) = self.members().get(at) else {
+            return;
+        };
+        let (group, user) = (member.group, member.identity.user);
+        let fresh = |group: &Group| group.members == 1 && group.used.is_zero();
+        if !member.used_in_group().is_zero() || !self.groups().get(group).is_some_and(fresh) {
+            return;
+        }
+        let of_user = self.inheritance(user, t_sys);
+        let more = of_user.lead.saturating_sub(self.lead(group, t_sys));
+        self.owe(group, more);
+        if of_user.waits && !more.is_zero() {
+            if let Some(member) = self.members.all_mut().get_mut(at) {
+                member.throttled_by = member.throttled_by.or(Some(ThrottledBy::Policy));
+            }
+            if let Some(state) = self.state_mut(group) {
+                state.throttled = true;
+            }
+        }
+    }
+
     /// Removes the process at `at`; the later ones move up. What its group owes stays
     /// with the group.
     pub fn leave(&mut self, at: usize, t_sys: VTime) {

@@ -72,6 +72,9 @@ impl Gpu {
                         is_booked = true;
                         continue;
                     }
+                    if is_booked && is_new {
+                        books.state.owe_anew(at);
+                    }
                     let taken = books.take(self, page, at, claimant.proven, gate);
                     drop(books);
                     drop(spare);
