@@ -224,6 +224,26 @@ fn others_wait_while_a_reserve_is_used_and_say_why() {
     assert!((40..80).contains(&held), "{held} of 100");
 }
 
+// Regression: who drains a queue paid for all the time in which others were held back, and the reserve
+// that came first held them back for ever.
+#[test]
+fn queue_that_is_drained_pays_for_no_other_reserve() {
+    let mut gpu = with_reserves(PolicyKind::None, &[Some(terms(30, true)); 2]);
+    let (mut now, mut held) = (Ns::ZERO, Ns::ZERO);
+    while now < LENGTH {
+        let before = now;
+        let is_held = gpu.shares.members()[2].throttled_by() == Some(ThrottledBy::Reserve);
+        // The queue of the second one goes on, whatever is decided.
+        period(&mut gpu, &mut now, &[5, 90, 0], &[]);
+        if is_held {
+            held = held.saturating_add(now.saturating_sub(before));
+        }
+    }
+    let part = held.get() * 100 / now.get();
+    // What both are promised, and a capacity of debt.
+    assert!((25..=62).contains(&part), "held back for {part} %");
+}
+
 #[test]
 fn reserve_of_an_idle_process_lets_it_run() {
     use crate::share::{Change, Class};

@@ -10,9 +10,10 @@
 //! with a soft one they are divided by the policy, as others are.
 //!
 //! While others are held back for it, the GPU may idle: the policy decides once in a period. So a
-//! second budget of the same rate pays for that time, whole periods of it. All reserves pay for what
-//! they used of what they used together, also one whose processes drain their queues though they may
-//! not run; if none used any, those that come first pay equal parts. Without that budget the processes
+//! second budget of the same rate pays for that time, whole periods of it. Those that come first pay for
+//! what they used of what they used together, and so do others whose processes drain their queues
+//! though they may not run, until they owe a capacity; if none used any, those that come first pay
+//! equal parts. Without that budget the processes
 //! of a reserve are divided by the policy, also of a hard one: one that wants little, all the time,
 //! holds others back for `C` in every `T` and no more.
 //!
@@ -21,13 +22,11 @@
 //! `w * C / T - C - P` at least. Several that come first share the GPU as the hardware does: who gets
 //! little of it pays little, and comes first for longer.
 //! Bounds: of the use of a hard one, that of [`Budget`]; of the time for which others are held back,
-//! the sum of those of all, and as long as a queue is drained of which the reserve has nothing left:
-//! that one pays, beyond its budget, and not the one that comes first. Both are of use only if `T` is
-//! several periods: [`shortest_period`].
+//! the sum of those of all. Both are of use only if `T` is several periods: [`shortest_period`].
 
 use super::budget::{Budget, Rate, Spent};
 use super::setting::Subject;
-use crate::units::Ns;
+use crate::units::{signed, Ns};
 
 /// Polling periods that a period of a reserve lasts at least.
 const PERIODS: u64 = 4;
@@ -75,6 +74,14 @@ impl CoarseReserve {
     /// Whether its processes come first.
     pub(super) fn has_left(&self) -> bool {
         self.terms.is_some() && !self.budget.throttled() && !self.exclusive.throttled()
+    }
+
+    /// Whether it pays for the time in which others are held back: for its own processes, or since a
+    /// queue of theirs is drained of which it owes no more than a capacity.
+    pub(super) fn shares_cost(&self) -> bool {
+        let most = |terms: CoarseTerms| signed(terms.rate.capacity).saturating_neg();
+        let owes_little = |terms| self.exclusive.credit_ns() >= most(terms);
+        self.holds || self.terms.is_some_and(owes_little)
     }
 
     /// Whether it throttles its processes.

@@ -101,10 +101,12 @@ impl<S: Storage> Settings<S> {
     pub(super) fn settle_reserves(&mut self, now: Ns, span: Ns, next: Ns) {
         // CAST: as many as there are specs.
         let holders = self.all_reserves().iter().filter(|one| one.holds).count() as u64;
-        let used = self.all_reserves().iter().map(|one| one.spent.used);
+        let payers = self.all_reserves().iter().filter(|one| one.shares_cost());
+        let used = payers.map(|one| one.spent.used);
         let used = used.fold(Ns::ZERO, Ns::saturating_add);
         // The hardware may give nearly all to those with long kernels, also after their turn.
         let part = |one: &CoarseReserve| match used.is_zero() {
+            _ if !one.shares_cost() => 0,
             true if !one.holds => 0,
             true => span.get().checked_div(holders).unwrap_or(0),
             false => mul_div(span.get(), one.spent.used.get(), used.get()),

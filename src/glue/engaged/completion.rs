@@ -38,7 +38,7 @@ impl Engaged {
             let leaked = self.state.lock().decider.take_leak();
             if leaked {
                 gpu.revoke_all();
-                self.note_undecided(gpu);
+                self.note_undecided(gpu, |_| true);
             }
             let mut locked = self.state.lock();
             let state = &mut *locked;
@@ -147,7 +147,7 @@ impl Engaged {
         state.decider.closed(now, &stored);
         drop(state);
         if is_stuck || gpu.stuck.load(Relaxed) != 0 {
-            self.note_undecided(gpu);
+            self.note_undecided(gpu, Gate::stays_open);
         }
         gpu.took.lock().close.add(now.saturating_sub(begin));
     }
@@ -178,9 +178,9 @@ impl Engaged {
         }
     }
 
-    /// Notes which channels have work that passed without a decision: lengths that are measured
-    /// beside it are not those of submissions.
-    fn note_undecided(&self, gpu: &Gpu) {
+    /// Notes which channels of these pages have work that passed without a decision: lengths that are
+    /// measured beside it are not those of submissions.
+    fn note_undecided(&self, gpu: &Gpu, is_meant: fn(&Gate) -> bool) {
         let mut found = Running::NONE;
         // TIMEOUT: up to the last page.
         for at in 0.. {
@@ -189,7 +189,8 @@ impl Engaged {
                 Some(page) => page.gate().cloned(),
                 None => break,
             };
-            let Some(gate) = gate.filter(|gate| gate.wait_queue().is_some()) else {
+            let Some(gate) = gate.filter(|gate| gate.wait_queue().is_some() && is_meant(gate))
+            else {
                 continue;
             };
             // Held while registers are read, see `suspend`.

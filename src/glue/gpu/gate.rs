@@ -297,6 +297,11 @@ impl Gate {
         self.pending.is_stuck()
     }
 
+    /// Whether it is stuck, or was at the last decision. Any context.
+    pub(crate) fn stays_open(&self) -> bool {
+        self.pending.is_stuck() || self.pending.is_named()
+    }
+
     /// Whether that is to be told: once.
     pub(super) fn is_to_be_named(&self) -> bool {
         self.pending.is_to_be_named()

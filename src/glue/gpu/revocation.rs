@@ -105,6 +105,11 @@ impl Pending {
         }
     }
 
+    /// Whether the page was stuck when that was last looked up.
+    pub(super) fn is_named(&self) -> bool {
+        self.named.load(Relaxed) != 0
+    }
+
     /// Waits until the revocations so far have ended, for [`BOUND`] at most. Whether they have.
     pub(super) fn wait(&self) -> bool {
         let number = self.number();

@@ -420,10 +420,14 @@ fn remap() -> Result<(), String> {
     Ok(())
 }
 
+/// TIMEOUT: longest time that [`crowd`] takes, and that its children live: on branch 470 each mapping
+/// waits for a decision.
+pub(super) const CROWD_LIFE: Duration = Duration::from_secs(300);
+
 fn full_quota_of_one_user_leaves_room_for_others() -> Verdict {
     let stage = Stage::set(&model(LAZY), "enforce=1")?;
     let mut program = Program::start("crowd")?;
-    let text = program.line(Duration::from_secs(120))?;
+    let text = program.line(CROWD_LIFE)?;
     println!("# {}", text.trim());
     let clients = stage.stat()?.clients.len();
     ensure!(
@@ -447,7 +451,7 @@ fn fork_after(act: impl FnOnce() -> bool) -> Result<bool, String> {
             let _ = nix::unistd::write(&told, &[1]);
         }
         drop(told);
-        std::thread::sleep(LIFE);
+        std::thread::sleep(CROWD_LIFE);
         sys::exit_now(0);
     }
     drop(told);
@@ -472,7 +476,7 @@ fn crowd(arguments: &[String]) -> Result<(), String> {
             ensure!(opened, "a child could not open the GPU");
         }
         println!("{PROCESSES} processes");
-        keep_busy(&mut channels[0], LIFE);
+        keep_busy(&mut channels[0], CROWD_LIFE);
         return Ok(());
     }
     for _ in 0..PROCESSES {
@@ -500,6 +504,6 @@ fn crowd(arguments: &[String]) -> Result<(), String> {
         );
     }
     println!("{PROCESSES} processes");
-    keep_busy(&mut channels[0], LIFE);
+    keep_busy(&mut channels[0], CROWD_LIFE);
     Ok(())
 }

@@ -11,6 +11,7 @@ pub(super) use programs::{next_line, PROGRAMS};
 use self::lowering::{
     user_lowers_its_own_processes_and_never_raises_them, user_lowers_without_filling_the_table,
 };
+use super::blocking::CROWD_LIFE;
 use super::bystander::Bystander;
 use super::{model, Program, USER};
 use crate::caller::Caller;
@@ -112,7 +113,7 @@ fn process_beyond_the_last_row_keeps_the_limit_of_its_cgroup() -> Verdict {
     first.ask("open 1")?;
     let mut crowd = in_cgroup("crowd wait", &tight)?;
     crowd.send("")?;
-    let said = crowd.line(Duration::from_secs(120))?;
+    let said = crowd.line(CROWD_LIFE)?;
     let clients = stage.stat()?.clients.len();
     println!("# {}, {clients} clients", said.trim());
     ensure!(
