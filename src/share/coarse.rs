@@ -13,9 +13,8 @@
 //! second budget of the same rate pays for that time, whole periods of it. Those that come first pay for
 //! what they used of what they used together, and so do others whose processes drain their queues
 //! though they may not run, until they owe a capacity; if none used any, those that come first pay
-//! equal parts. Without that budget the processes
-//! of a reserve are divided by the policy, also of a hard one: one that wants little, all the time,
-//! holds others back for `C` in every `T` and no more.
+//! equal parts. Without that budget the processes of a reserve are divided by the policy, also of a
+//! hard one: one that wants little, all the time, holds others back for `C` in every `T` and no more.
 //!
 //! Promise, with `P` the length of a polling period and the sum of all `C / T` at most 0.9: in any
 //! time `w` in which its processes keep the GPU busy whenever they come first, a reserve alone gets
@@ -76,8 +75,8 @@ impl CoarseReserve {
         self.terms.is_some() && !self.budget.throttled() && !self.exclusive.throttled()
     }
 
-    /// Whether it pays for the time in which others are held back: for its own processes, or since a
-    /// queue of theirs is drained of which it owes no more than a capacity.
+    /// Whether it pays for the time in which others are held back: one that they are held back for,
+    /// and one that owes a capacity of such time at most.
     pub(super) fn shares_cost(&self) -> bool {
         let most = |terms: CoarseTerms| signed(terms.rate.capacity).saturating_neg();
         let owes_little = |terms| self.exclusive.credit_ns() >= most(terms);

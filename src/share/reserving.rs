@@ -105,15 +105,15 @@ impl<S: Storage> Settings<S> {
         let used = payers.map(|one| one.spent.used);
         let used = used.fold(Ns::ZERO, Ns::saturating_add);
         // The hardware may give nearly all to those with long kernels, also after their turn.
-        let part = |one: &CoarseReserve| match used.is_zero() {
-            _ if !one.shares_cost() => 0,
-            true if !one.holds => 0,
-            true => span.get().checked_div(holders).unwrap_or(0),
-            false => mul_div(span.get(), one.spent.used.get(), used.get()),
+        let part = |one: &CoarseReserve| match (used.is_zero(), one.holds) {
+            (false, _) => mul_div(span.get(), one.spent.used.get(), used.get()),
+            (true, true) => span.get().checked_div(holders).unwrap_or(0),
+            (true, false) => 0,
         };
         for one in self.reserves.iter_mut().flat_map(Bounded::all_mut) {
+            let pays = holders > 0 && one.shares_cost();
             let held = Spent {
-                used: Ns::new(if holders > 0 { part(one) } else { 0 }),
+                used: Ns::new(if pays { part(one) } else { 0 }),
                 allowed: one.holds,
             };
             let spent = core::mem::take(&mut one.spent);
