@@ -82,3 +82,53 @@ fn submission_behind_others_of_a_budget_that_was_filled_up_since_is_late_by_its_
     };
     assert_eq!(World::new(&set).run(&set), Ok(()));
 }
+
+// Regression of the search: what was granted while a reserve was soft was judged as of a hard one.
+#[test]
+fn grant_of_a_soft_reserve_that_is_hard_when_it_ends_is_not_beyond_its_bound() {
+    let asked = Asked {
+        kind: Kind::Cbs,
+        hard: true,
+        declares: false,
+        ht: false,
+        prio: 0,
+        capacity_pct: 14,
+        longest_pct: 34,
+        period_us: 1_812,
+        deadline_pct: 100,
+        commands: 1,
+    };
+    let neighbour = Asked {
+        hard: false,
+        declares: true,
+        ht: true,
+        capacity_pct: 15,
+        longest_pct: 5,
+        period_us: 1_000,
+        ..asked
+    };
+    let member = |asked, habit, lengths: &[u64], pause_us, phase_us| Member {
+        asked,
+        shares: false,
+        habit,
+        lengths: lengths.to_vec(),
+        pauses_us: vec![pause_us],
+        fates: vec![Fate::Runs],
+        phase_us,
+    };
+    let set = Set {
+        dispatcher: DispatcherKind::Edf,
+        limit_pct: 90,
+        members: vec![
+            member(asked, Habit::Long(1000), &[30, 56, 49], 0, 11_747),
+            member(neighbour, Habit::Honest, &[30], 9, 0),
+        ],
+        others: vec![],
+        changes: vec![
+            (136_038, 0, Change::Kind(Kind::Pe, false)),
+            (136_038, 0, Change::Kind(Kind::Pe, true)),
+        ],
+        costs: vec![0],
+    };
+    assert_eq!(World::new(&set).run(&set), Ok(()));
+}

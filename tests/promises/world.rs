@@ -25,8 +25,9 @@ struct Flight {
     length: Ns,
     /// Its client dies when it has run for so long.
     dies: Option<Ns>,
-    /// It was granted by a reserve.
-    promised: bool,
+    /// It was granted by a hard reserve: what a soft one grants may be more than is promised, also if
+    /// it is hard when that ends.
+    hard: bool,
 }
 
 /// What a client is doing.
@@ -374,13 +375,14 @@ impl World {
             .client(at)
             .map(|client| client.setting().reserve);
         let reserve = setting.and_then(|index| self.submissions.reserve(index));
+        let hard = reserve.is_some() && self.asked(at).is_some_and(|asked| asked.hard);
         let flight = Flight {
             length,
             dies: match fate {
                 Fate::Dies(pct) => Some(Ns::new(length.get() / 100 * pct)),
                 _ => None,
             },
-            promised: reserve.is_some(),
+            hard,
         };
         if self.running.is_none() {
             self.run_next(at, flight, self.now.saturating_add(begins));
@@ -462,15 +464,11 @@ impl World {
     }
 
     /// What a hard reserve has used is not more than its rate and its bound.
-    fn count(&mut self, at: usize, promised: bool, used: Ns) {
+    fn count(&mut self, at: usize, hard: bool, used: Ns) {
         let (now, group) = (self.now, self.actors[at].group);
-        let Some(own) = self.groups.get_mut(group).filter(|_| promised) else {
+        let Some(own) = self.groups.get_mut(group).filter(|_| hard) else {
             return;
         };
-        if !own.asked.hard {
-            // It may use more.
-            return;
-        }
         if let Some(over) = own.bucket.uses(now, used) {
             let bucket = own.bucket;
             self.blame(format!(
@@ -489,7 +487,7 @@ impl World {
         let declared = self.firm(at).and_then(|terms| terms.longest);
         if flight.dies.is_some() {
             let held = self.now.saturating_sub(since);
-            self.count(at, flight.promised, held);
+            self.count(at, flight.hard, held);
             // The costs of its submission too.
             let held = held.saturating_add(SUBMISSION);
             self.broken |= declared.is_some_and(|longest| held > longest);
@@ -501,7 +499,7 @@ impl World {
         let actor = &mut self.actors[at];
         actor.spent = actor.spent.saturating_add(used);
         actor.used = actor.used.saturating_add(used);
-        self.count(at, flight.promised, used);
+        self.count(at, flight.hard, used);
         self.broken |= declared.is_some_and(|longest| used > longest);
         if let Some(next) = self.actors[at].flights.first().copied() {
             self.run_next(at, next, self.now);
