@@ -89,16 +89,40 @@ fn part(time: u64, terms: &Terms) -> u64 {
     u64::try_from((u128::from(time) * c).div_ceil(t)).unwrap()
 }
 
+/// The bound in the header of `posterior`.
+fn is_below_the_bound_of_posterior(load: &Load) -> Result<(), TestCaseError> {
+    let (c, t) = (load.terms.capacity.get(), load.terms.period.get());
+    for (window, used) in windows(&load.run()) {
+        let bound = (window / t + 2) * c + load.longest();
+        prop_assert!(used <= bound, "{used} in {window}, more than {bound}");
+    }
+    Ok(())
+}
+
+/// A command that began with a whole capacity left and ran over the end of a period left its client
+/// almost two.
+#[test]
+fn command_over_the_end_of_a_period_leaves_one_capacity_at_most() {
+    let (capacity, period) = (Ns::from_us(4051), Ns::from_us(25_891));
+    let used = [753, 941, 40, 1404, 451, 2776, 218, 7305, 7305];
+    let pauses = [10_530, 13_627, 7926, 0, 0, 0, 0, 0, 0];
+    let load = Load {
+        terms: Terms::new(Kind::Pe, capacity, period).unwrap(),
+        commands: used
+            .into_iter()
+            .zip(pauses)
+            .map(|(used, pause)| (used, 1, pause))
+            .collect(),
+    };
+    is_below_the_bound_of_posterior(&load).unwrap();
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// The bound in the header of `posterior`.
     #[test]
     fn posterior_uses_no_more_than_its_bound_in_any_window(load in guessed(Kind::Pe)) {
-        let (c, t) = (load.terms.capacity.get(), load.terms.period.get());
-        for (window, used) in windows(&load.run()) {
-            prop_assert!(used <= (window / t + 2) * c + load.longest());
-        }
+        is_below_the_bound_of_posterior(&load)?;
     }
 
     /// PE pays every overrun: in the long run a client that always wants more gets its part.

@@ -4,9 +4,10 @@
 //!
 //! `e` is what is left: `e += C` at the end of each period, `e -= used` at the end of a command, and
 //! while no command runs or waits `e` is `C` at most; while one waits for others, what accrues in
-//! 100 ms more, so that their commands may be longer than the period. The paper caps `e` during a command too, before it is
-//! paid: a command longer than the period then loses what accrues while it runs, and its client gets
-//! less than it is promised.
+//! 100 ms more, so that their commands may be longer than the period. The paper caps `e` during a
+//! command too, before it is paid: a command longer than the period then loses what accrues while it
+//! runs, and its client gets less than it is promised. Here a command that is paid leaves `C` at most, if
+//! no more was left at its start.
 //!
 //! Bound: in any window `w` that begins with the start of a command, one command at a time of length
 //! `L` at most uses `(floor(w / T) + 2) * C + L` at most, if no other client holds it up, and catches up
@@ -14,8 +15,8 @@
 //! *Proof*: `C` at most is left when the window begins, and there are `floor(w / T) + 1`
 //! replenishments in it at most. A command starts only while something is left, so all but the last
 //! one are paid from these; the last one adds `L`. In the long run, a client that always wants more
-//! uses `C` in every `T`: what a command overran is missing later, and no replenishment is cut while
-//! one runs.
+//! uses `C` in every `T`: what a command overran is missing later, and what accrues while one runs is
+//! cut, once that is paid, only for a client that did not use what it had.
 //!
 //! Good for: any command length, no expectation needed. Bad for: a deadline, since what is saved at
 //! the end of one period and given at the begin of the next may be used at once (the `2 * C`).
@@ -37,6 +38,9 @@ pub(super) struct Posterior {
     running: u32,
     /// Whether one waits.
     waits: bool,
+    /// No more than this is left after the commands in flight: a capacity, unless more was left when
+    /// the first of them started.
+    most: i64,
 }
 
 impl Posterior {
@@ -47,6 +51,7 @@ impl Posterior {
             next: now.saturating_add(terms.period),
             running: 0,
             waits: false,
+            most: 0,
         }
     }
 
@@ -105,6 +110,14 @@ impl Keeper for Posterior {
 
     fn start(&mut self, terms: &Terms, now: Ns, _: Ns) {
         *self = self.at(terms, now);
+        if self.running == 0 {
+            let capacity = signed(terms.capacity);
+            self.most = if self.left > capacity {
+                i64::MAX
+            } else {
+                capacity
+            };
+        }
         self.running = self.running.saturating_add(1);
     }
 
@@ -113,6 +126,9 @@ impl Keeper for Posterior {
         let least = signed(terms.capacity_in(MAX_DEBT)).saturating_neg();
         self.left = self.left.saturating_sub(signed(used)).max(least);
         self.running = self.running.saturating_sub(1);
+        if self.running == 0 && !self.waits {
+            self.left = self.left.min(self.most);
+        }
         *self = self.at(terms, now);
     }
 
