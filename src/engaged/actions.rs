@@ -7,6 +7,7 @@
 //!
 //! | action | report |
 //! |---|---|
+//! | [`Action::RevokeAll`] | [`Decider::undecided`] |
 //! | [`Action::CheckRings`] | [`Decider::rings_checked`] |
 //! | [`Action::Close`] | [`Decider::closed`] |
 //! | [`Action::Read`] | [`Decider::read`] |
@@ -17,6 +18,7 @@ use super::decider::Decider;
 use super::detection::{Due, Left};
 use super::leftovers::{Doing, Leftovers};
 use super::missed::Miss;
+use super::outcome::Outcome;
 use super::reports::Report;
 use super::running::Running;
 use super::submissions::Submissions;
@@ -33,8 +35,14 @@ pub const HEARTBEAT: Ns = Ns::from_ms(500);
 pub enum Action {
     /// Nothing any more: no submission is decided on.
     Stop,
-    /// Wake the threads that have to be woken, and ask again: something was decided.
+    /// Ask again: something was decided.
     Again,
+    /// Forget the pages with entries: all clients passed for so long, since the completion thread did
+    /// not run, and are decided on from now on.
+    Resume(Ns),
+    /// Take the entries of all pages away, since clients passed without a decision, and read which of
+    /// their channels have work.
+    RevokeAll,
     /// Sleep until then, or until it is woken.
     Sleep(Option<Ns>),
     /// Read the channels of protected clients.
@@ -90,9 +98,8 @@ pub struct Completion {
 
 impl<S: Storage<Of<Record>: 'static>> Decider<S> {
     /// Whether all entries have to go before the next decision, since clients passed without one. Not
-    /// while they still do. The completion thread then notes with [`undecided`](Self::undecided)
-    /// what they submitted.
-    pub fn take_leak(&mut self) -> bool {
+    /// while they still do.
+    pub(super) fn take_leak(&mut self) -> bool {
         let open = self
             .submissions
             .as_ref()
@@ -102,15 +109,29 @@ impl<S: Storage<Of<Record>: 'static>> Decider<S> {
 
     /// These channels have work that passed without a decision: lengths that are measured beside it
     /// are not those of submissions.
-    pub fn undecided(&mut self, now: Ns, found: &Running) {
+    pub fn undecided(&mut self, now: Ns, found: &Running) -> Outcome {
         self.undecided = found.only(|chid| !self.running.has(chid));
         // TIMEOUT: a command without end.
         self.undecided_until = now.saturating_add(MAX_GRANT);
+        self.outcome()
     }
 
     /// What the completion thread has to do now. Each answer but [`Action::Stop`] and
     /// [`Action::Sleep`] ends a stage of the turn, or makes the completion thread read channels.
-    pub fn next_action(&mut self, now: Ns) -> Action {
+    pub fn next_action(&mut self, now: Ns) -> (Action, Outcome) {
+        let action = self.action(now);
+        (action, self.outcome())
+    }
+
+    fn action(&mut self, now: Ns) -> Action {
+        if let Some(since) = self.silent.take() {
+            // Turns that were granted meanwhile were seen by nobody.
+            self.forget_turn(now);
+            return Action::Resume(now.saturating_sub(since));
+        }
+        if self.take_leak() {
+            return Action::RevokeAll;
+        }
         if self.submissions.is_none() {
             return Action::Stop;
         }
@@ -154,7 +175,7 @@ impl<S: Storage<Of<Record>: 'static>> Decider<S> {
     /// Nothing is due.
     fn rest(&mut self, now: Ns) -> Action {
         self.arrive_for_sleepers(now);
-        if !self.wakes.is_empty() {
+        if !self.pending.wakes.is_empty() {
             return Action::Again;
         }
         self.detection.expect(now);
@@ -199,8 +220,9 @@ impl<S: Storage<Of<Record>: 'static>> Decider<S> {
     }
 
     /// The rings were read. `stored`: something was stored through the window.
-    pub fn rings_checked(&mut self, now: Ns, stored: bool) {
+    pub fn rings_checked(&mut self, now: Ns, stored: bool) -> Outcome {
         self.detection.checked(now, stored);
+        self.outcome()
     }
 
     /// Whether a window is being closed. Its turn may be forgotten meanwhile.
@@ -210,7 +232,7 @@ impl<S: Storage<Of<Record>: 'static>> Decider<S> {
 
     /// The entries are gone; these channels gained work through the window. Without any, its client
     /// has not used its grant.
-    pub fn closed(&mut self, now: Ns, stored: &Running) {
+    pub fn closed(&mut self, now: Ns, stored: &Running) -> Outcome {
         stored.all().iter().for_each(|chid| self.running.add(*chid));
         let is_waited_for = |chid: &Chid| self.running.has(*chid);
         let all = stored.all().iter().all(is_waited_for);
@@ -222,12 +244,18 @@ impl<S: Storage<Of<Record>: 'static>> Decider<S> {
         if let Some(at) = at.filter(|_| stored.is_empty()) {
             self.decide(now, |submissions| submissions.returned(now, at));
         }
+        self.outcome()
     }
 
     /// The channels of the turn were read. If they have no work, or only work that has rested for
     /// long enough, its submissions have ended, and the next client may pass; what rests goes on
     /// beside the turns of others.
-    pub fn read(&mut self, now: Ns, reading: &Reading) -> Option<Completion> {
+    pub fn read(&mut self, now: Ns, reading: &Reading) -> (Option<Completion>, Outcome) {
+        let completion = self.complete(now, reading);
+        (completion, self.outcome())
+    }
+
+    fn complete(&mut self, now: Ns, reading: &Reading) -> Option<Completion> {
         let late = now >= self.undecided_until;
         self.undecided = if late {
             Running::NONE
@@ -275,7 +303,7 @@ impl<S: Storage<Of<Record>: 'static>> Decider<S> {
             ..Report::default()
         };
         misses.iter().flatten().for_each(|miss| report.miss(miss));
-        self.reports.add(at, &report);
+        self.pending.report = report.says_something().then_some((at, report));
         Some(Completion {
             at,
             count: ended.count,
@@ -300,7 +328,7 @@ impl<S: Storage<Of<Record>: 'static>> Decider<S> {
         now: Ns,
         found: impl Iterator<Item = ((usize, Chid), Doing)>,
         stray: Option<usize>,
-    ) {
+    ) -> Outcome {
         let mut found = found.peekable();
         let ran = self.leftovers.note(now, stray, |position, chid| {
             // Others have only removed some since.
@@ -315,21 +343,23 @@ impl<S: Storage<Of<Record>: 'static>> Decider<S> {
                 self.detection.beside(now, ran);
             }
         }
+        self.outcome()
     }
 
     /// Such channels cannot be read any more.
-    pub fn forget_leftovers(&mut self) {
+    pub fn forget_leftovers(&mut self) -> Outcome {
         self.leftovers = Leftovers::default();
+        self.outcome()
     }
 
     /// The channels of protected clients were read. `busy`: one has work.
-    pub fn protected_read(&mut self, now: Ns, busy: bool) {
-        let Some(submissions) = self.submissions.as_mut() else {
-            return;
-        };
-        let step = submissions.protected(now, busy);
-        let watched = submissions.watches_protected(now, busy);
-        self.protected.note(now, busy, watched);
-        self.apply(now, step);
+    pub fn protected_read(&mut self, now: Ns, busy: bool) -> Outcome {
+        if let Some(submissions) = self.submissions.as_mut() {
+            let step = submissions.protected(now, busy);
+            let watched = submissions.watches_protected(now, busy);
+            self.protected.note(now, busy, watched);
+            self.apply(now, step);
+        }
+        self.outcome()
     }
 }

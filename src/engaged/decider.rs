@@ -6,8 +6,8 @@
 //! The caller has a lock around it, a clock, and threads that sleep at wait queues. It tells the
 //! [`Decider`] of each [store](Decider::store), of clients that come, change and go, and, as its
 //! completion thread, of what it reads ([`Decider::next_action`]). The decider answers with what
-//! has to be done, and says whose threads have to be woken ([`Decider::take_wakes`]) and when the
-//! completion thread has to run ([`Decider::next`]). No call allocates, sleeps or reads a clock.
+//! has to be done, and with an [`Outcome`]: whose threads have to be woken, and when the completion
+//! thread has to run. No call allocates, sleeps or reads a clock.
 //!
 //! All clients pass while there are no [`Submissions`]; one passes without a decision if it has no
 //! wait queue, or if all may pass: because a turn is overdue, or while the completion thread does not
@@ -18,14 +18,13 @@ use super::client::{Client, BACKGROUND};
 use super::detection::Detection;
 use super::leftovers::Leftovers;
 use super::missed::Misses;
+use super::outcome::Outcome;
 use super::protected::Protected;
-use super::reports::{Report, Reports};
 use super::running::Running;
 use super::specs::{reserve_of, Row, Specs, SPECS};
 use super::submissions::{Step, Submissions};
 use super::wait_queues::{WaitQueues, SHARED_QUEUE, WAIT_QUEUES};
 use super::waits::Waits;
-use super::wakes::Wakes;
 use super::{Mode, Record, Setting};
 use crate::candidate::Prio;
 use crate::ids::Chid;
@@ -83,9 +82,8 @@ pub struct Decider<S: Storage<Of<Record>: 'static>> {
     pub(super) leaked: bool,
     /// Since when all clients pass, since the completion thread does not run.
     pub(super) silent: Option<Ns>,
-    pub(super) wakes: Wakes,
-    /// What has happened to clients, until it is told.
-    pub(super) reports: Reports,
+    /// What has followed from an event so far.
+    pub(super) pending: Outcome,
 }
 
 impl<S: Storage<Of<Record>: 'static>> Default for Decider<S> {
@@ -105,8 +103,7 @@ impl<S: Storage<Of<Record>: 'static>> Default for Decider<S> {
             timer: None,
             leaked: false,
             silent: None,
-            wakes: Wakes::default(),
-            reports: Reports::NONE,
+            pending: Outcome::default(),
         }
     }
 }
@@ -135,8 +132,8 @@ impl<S: Storage<Of<Record>: 'static>> Decider<S> {
     /// Decides by these submissions from now on, or lets all pass, if there are none. Those of
     /// before are in `submissions` afterwards, for the caller to drop without its lock. The pages
     /// with entries are no longer those of a turn, as after [`abandon`](Self::abandon).
-    pub fn replace(&mut self, now: Ns, submissions: &mut Option<Submissions<S>>) {
-        self.abandon(now);
+    pub fn replace(&mut self, now: Ns, submissions: &mut Option<Submissions<S>>) -> Outcome {
+        self.forget_turn(now);
         self.silent = None;
         self.past = self.sums();
         match submissions {
@@ -144,10 +141,22 @@ impl<S: Storage<Of<Record>: 'static>> Decider<S> {
             None => self.protected.set(false),
         }
         core::mem::swap(&mut self.submissions, submissions);
+        self.outcome()
     }
 
-    /// Forgets the turn: all clients that wait pass, or try again.
-    pub fn abandon(&mut self, now: Ns) {
+    /// The GPU is not read for a while: all clients that wait pass, or try again. The completion thread
+    /// need not run before one does.
+    pub fn abandon(&mut self, now: Ns) -> Outcome {
+        self.leaked = true;
+        self.forget_turn(now);
+        Outcome {
+            next: None,
+            ..self.outcome()
+        }
+    }
+
+    /// Forgets the turn.
+    pub(super) fn forget_turn(&mut self, now: Ns) {
         if let Some(submissions) = self.submissions.as_mut() {
             submissions.abandon(now);
         }
@@ -155,28 +164,19 @@ impl<S: Storage<Of<Record>: 'static>> Decider<S> {
         (self.running, self.undecided) = (Running::NONE, Running::NONE);
         self.leftovers = Leftovers::default();
         self.timer = None;
-        self.wakes.add_all(None);
+        self.pending.wakes.add_all(None);
     }
 
-    /// The completion thread does not run: all clients pass until it [does](Self::runs_again). False
-    /// if that is known, or if no submission is decided on.
-    pub fn falls_silent(&mut self, now: Ns) -> bool {
-        if self.submissions.is_none() || self.silent.is_some() {
-            return false;
+    /// The completion thread does not run: all clients pass until it asks for its
+    /// [next action](Self::next_action). False if that is known, or if no submission is decided on.
+    pub fn falls_silent(&mut self, now: Ns) -> (bool, Outcome) {
+        let falls = self.submissions.is_some() && self.silent.is_none();
+        if falls {
+            self.forget_turn(now);
+            self.silent = Some(now);
+            self.leaked = true;
         }
-        self.abandon(now);
-        self.silent = Some(now);
-        self.leaked = true;
-        true
-    }
-
-    /// The completion thread runs: submissions are decided on from now on. For how long they were not,
-    /// if it had fallen silent.
-    pub fn runs_again(&mut self, now: Ns) -> Option<Ns> {
-        let since = self.silent.take()?;
-        // Turns that were granted meanwhile were seen by nobody.
-        self.abandon(now);
-        Some(now.saturating_sub(since))
+        (falls, self.outcome())
     }
 
     /// Whether all pass since the completion thread does not run.
@@ -185,32 +185,22 @@ impl<S: Storage<Of<Record>: 'static>> Decider<S> {
     }
 
     /// Clients pass without being decided on: all entries have to go.
-    pub fn leak(&mut self) {
+    pub fn leak(&mut self) -> Outcome {
         self.leaked = true;
+        self.outcome()
     }
 
-    /// Whether they did.
-    pub const fn has_leaked(&self) -> bool {
-        self.leaked
-    }
-
-    /// Whose threads have to be woken. The caller does so once it has released its lock.
-    pub fn take_wakes(&mut self) -> Wakes {
-        core::mem::take(&mut self.wakes)
-    }
-
-    /// What there is to tell of the clients at a wait queue, from this one on; it is told once.
-    pub fn take_report(&mut self, from: usize) -> Option<(usize, Report)> {
-        self.reports.take(from)
-    }
-
-    /// Whether all clients had to pass since that was told last.
-    pub fn take_opened(&mut self) -> bool {
-        self.reports.take_opened()
+    /// What has followed from the event that ends here.
+    pub(super) fn outcome(&mut self) -> Outcome {
+        Outcome {
+            next: self.next(),
+            leaked: self.leaked,
+            ..core::mem::take(&mut self.pending)
+        }
     }
 
     /// When the completion thread has to run, if nothing else happens before.
-    pub fn next(&self) -> Option<Ns> {
+    pub(super) fn next(&self) -> Option<Ns> {
         let all = [
             self.detection.next(),
             self.protected.next(),
@@ -221,7 +211,12 @@ impl<S: Storage<Of<Record>: 'static>> Decider<S> {
     }
 
     /// Decides on a store to a page of the client at a wait queue, by a thread of this priority.
-    pub fn store(&mut self, now: Ns, at: usize, prio: Prio) -> Store {
+    pub fn store(&mut self, now: Ns, at: usize, prio: Prio) -> (Store, Outcome) {
+        let answer = self.answer(now, at, prio);
+        (answer, self.outcome())
+    }
+
+    fn answer(&mut self, now: Ns, at: usize, prio: Prio) -> Store {
         let Some(submissions) = self.submissions.as_ref() else {
             return Store::Undecided;
         };
@@ -258,9 +253,10 @@ impl<S: Storage<Of<Record>: 'static>> Decider<S> {
 
     /// The entry is made through which a client stores. False: where its rings were is not known,
     /// so what it stores will not be seen.
-    pub fn entered(&mut self, now: Ns, at: usize, known: bool) {
+    pub fn entered(&mut self, now: Ns, at: usize, known: bool) -> Outcome {
         self.detection.entered(now, at);
         self.leaked |= !known;
+        self.outcome()
     }
 
     /// Whether a thread at a wait queue has to wait, whatever page it stores to, if all threads
@@ -288,18 +284,16 @@ impl<S: Storage<Of<Record>: 'static>> Decider<S> {
         }
     }
 
-    /// It does so no longer. `gave_up`: a signal ended it. Returns whether no thread of the client
-    /// waits any more because of that.
-    pub fn wakes_up(&mut self, now: Ns, at: usize, gave_up: bool) -> bool {
+    /// It does so no longer. `gave_up`: a signal ended it.
+    pub fn wakes_up(&mut self, now: Ns, at: usize, gave_up: bool) -> Outcome {
         let left = self.sleepers.get_mut(at).map_or(0, |sleepers| {
             *sleepers = sleepers.saturating_sub(1);
             *sleepers
         });
-        let withdrawn = gave_up && left == 0;
-        if withdrawn {
+        if gave_up && left == 0 {
             self.decide(now, |submissions| submissions.withdrawn(now, at));
         }
-        withdrawn
+        self.outcome()
     }
 
     /// A new client of a tenant that follows a spec: its wait queue.
@@ -308,8 +302,12 @@ impl<S: Storage<Of<Record>: 'static>> Decider<S> {
         now: Ns,
         tenant: impl Into<Tenant>,
         spec: Option<usize>,
-    ) -> Option<usize> {
-        let tenant = tenant.into();
+    ) -> (Option<usize>, Outcome) {
+        let at = self.seat(now, tenant.into(), spec);
+        (at, self.outcome())
+    }
+
+    fn seat(&mut self, now: Ns, tenant: Tenant, spec: Option<usize>) -> Option<usize> {
         let submissions = self.submissions.as_mut()?;
         // Nobody escapes by a new process. What is promised to a spec holds, whatever others owe.
         let users = spec
@@ -326,21 +324,29 @@ impl<S: Storage<Of<Record>: 'static>> Decider<S> {
 
     /// A client at a wait queue follows a spec from now on, perhaps another one. False if it has to
     /// leave the wait queue, and join anew; nothing if no submission is decided on.
-    pub fn follow(&mut self, now: Ns, at: usize, spec: Option<usize>) -> Option<bool> {
-        self.submissions.as_ref()?;
-        if self.wait_queues.follow(at, spec) {
-            self.set(now, at, None);
-            return Some(true);
+    pub fn follow(&mut self, now: Ns, at: usize, spec: Option<usize>) -> (Option<bool>, Outcome) {
+        let decided = self.submissions.is_some();
+        let follows = decided.then(|| self.wait_queues.follow(at, spec));
+        match follows {
+            Some(true) => self.set(now, at, None),
+            Some(false) => {
+                // Its pages may have entries.
+                self.leaked = true;
+                self.pending.wakes.all.add(at);
+            }
+            None => {}
         }
-        // Its pages may have entries.
-        self.leaked = true;
-        self.wakes.all.add(at);
-        Some(false)
+        (follows, self.outcome())
     }
 
     /// A client leaves its wait queue. Returns whether it had the turn: then the pages with entries
     /// are no longer those of a turn.
-    pub fn leave(&mut self, now: Ns, at: usize) -> bool {
+    pub fn leave(&mut self, now: Ns, at: usize) -> (bool, Outcome) {
+        let had_turn = self.remove(now, at);
+        (had_turn, self.outcome())
+    }
+
+    fn remove(&mut self, now: Ns, at: usize) -> bool {
         if self.submissions.is_none() || !self.wait_queues.leave(at) {
             return false;
         }
@@ -360,7 +366,12 @@ impl<S: Storage<Of<Record>: 'static>> Decider<S> {
 
     /// Decides by these specs from now on. `bounds`: the longest command of others that the reserve
     /// of each [bears](Specs::bears).
-    pub fn set_specs<R>(&mut self, now: Ns, specs: &Specs<R>, bounds: &[Option<Ns>; SPECS])
+    pub fn set_specs<R>(
+        &mut self,
+        now: Ns,
+        specs: &Specs<R>,
+        bounds: &[Option<Ns>; SPECS],
+    ) -> Outcome
     where
         R: DerefMut<Target = [Option<Row>]>,
     {
@@ -379,10 +390,18 @@ impl<S: Storage<Of<Record>: 'static>> Decider<S> {
         }
         (0..WAIT_QUEUES).for_each(|at| self.set(now, at, None));
         self.decide(now, |submissions| submissions.timer(now));
+        self.outcome()
     }
 
-    /// There are protected clients from now on, other ones, or none.
-    pub fn set_protected(&mut self, now: Ns, any: bool) {
+    /// There are protected clients from now on, other ones, or none. Channels of them are not waited
+    /// for: their work may never end.
+    pub fn set_protected(
+        &mut self,
+        now: Ns,
+        any: bool,
+        is_protected: impl FnMut(Chid) -> bool,
+    ) -> Outcome {
+        self.running.remove(is_protected);
         self.protected.set(any);
         match any {
             true => self.decide(now, |submissions| submissions.timer(now)),
@@ -396,11 +415,7 @@ impl<S: Storage<Of<Record>: 'static>> Decider<S> {
                 }
             }
         }
-    }
-
-    /// Channels of protected clients are not waited for: their work may never end.
-    pub fn ignore(&mut self, gone: impl FnMut(Chid) -> bool) {
-        self.running.remove(gone);
+        self.outcome()
     }
 
     /// Keeps the engine free after work of protected clients, see [`Submissions::set_linger`].
@@ -455,14 +470,14 @@ impl<S: Storage<Of<Record>: 'static>> Decider<S> {
     pub(super) fn apply(&mut self, now: Ns, step: Step) {
         self.timer = step.timer;
         if step.opened {
-            self.reports.note_open();
+            self.pending.opened = true;
             // That of the turn waits for its end.
             let holder = self.submissions.as_ref().and_then(Submissions::holder);
-            self.wakes.add_all(holder);
+            self.pending.wakes.add_all(holder);
         }
         if let Some(grant) = step.grant {
             self.detection.grant(now, grant);
-            self.wakes.one.add(grant.client);
+            self.pending.wakes.one.add(grant.client);
         }
     }
 }

@@ -2,13 +2,12 @@
 
 //! [double] The decider with applications, a GPU and a completion thread of a random history.
 
-use super::decider_tests::decider;
+use super::decider_tests::{decider, Caller};
 use super::submissions_tests::US;
-use super::{Action, Decider, Doing, Prio, Reading, Running, Store};
+use super::{Action, Doing, Prio, Reading, Running, Store};
 use crate::ids::Chid;
 use crate::random::XorShift;
 use crate::units::Ns;
-use crate::Vectors;
 use std::vec;
 use std::vec::Vec;
 
@@ -33,7 +32,7 @@ struct Application {
 
 /// Applications, their GPU and its completion thread.
 struct World {
-    decider: Decider<Vectors>,
+    decider: Caller,
     applications: Vec<Application>,
     random: XorShift,
     /// What was stored through the window.
@@ -138,7 +137,9 @@ impl World {
                     let none: Vec<((usize, Chid), Doing)> = vec![];
                     self.decider.leftovers_read(now, none.into_iter(), None);
                 }
-                Action::ReadProtected | Action::Stop => panic!("nothing to read"),
+                Action::ReadProtected | Action::RevokeAll | Action::Resume(_) | Action::Stop => {
+                    panic!("nothing to read")
+                }
             }
         }
         panic!("the completion thread does not come to rest");

@@ -5,21 +5,169 @@
 
 use super::submissions_tests::US;
 use super::{
-    Action, Client, Completion, Decider, Doing, Mode, Prio, Reading, Record, Row, Running,
-    SchedulingParameters, Setting, Specs, Store, Submissions, BACKGROUND, HEARTBEAT, LEFTOVERS,
-    MAX_GRANT, MOST_UNUSED, RECORDS, RETURN, SHARED_QUEUE, SPECS, WAIT_QUEUES, WINDOW,
+    Action, Client, Completion, Decider, Doing, Mode, Outcome, Prio, Reading, Record, Row, Running,
+    SchedulingParameters, Setting, Specs, Store, Submissions, Wakes, BACKGROUND, HEARTBEAT,
+    LEFTOVERS, MAX_GRANT, MOST_UNUSED, RECORDS, RETURN, SHARED_QUEUE, SPECS, WAIT_QUEUES, WINDOW,
 };
 use crate::ids::Chid;
 use crate::policies::dispatch::DispatcherKind;
+use crate::quota::Tenant;
 use crate::share::Subject;
 use crate::units::Ns;
 use crate::Vectors;
+use core::ops::Deref;
 use std::vec;
 use std::vec::Vec;
 
 const A: Chid = Chid::from_bits(3);
 const B: Chid = Chid::from_bits(4);
 const NICE: Prio = Prio::NORMAL;
+
+/// A decider with a caller that keeps what follows from each event until a test asks for it.
+#[derive(Default)]
+pub(super) struct Caller {
+    decider: Decider<Vectors>,
+    wakes: Wakes,
+    last: Outcome,
+}
+
+impl Deref for Caller {
+    type Target = Decider<Vectors>;
+
+    fn deref(&self) -> &Decider<Vectors> {
+        &self.decider
+    }
+}
+
+impl Caller {
+    fn keep<R>(&mut self, (answer, outcome): (R, Outcome)) -> R {
+        self.wakes.add(&outcome.wakes);
+        self.last = outcome;
+        answer
+    }
+
+    fn note(&mut self, outcome: Outcome) {
+        self.keep(((), outcome));
+    }
+
+    pub(super) fn take_wakes(&mut self) -> Wakes {
+        core::mem::take(&mut self.wakes)
+    }
+
+    fn next(&self) -> Option<Ns> {
+        self.last.next
+    }
+
+    fn has_leaked(&self) -> bool {
+        self.last.leaked
+    }
+
+    /// Whether it is the next action to revoke all, which is done then.
+    fn take_leak(&mut self) -> bool {
+        let takes = self.decider.take_leak();
+        self.last.leaked &= !takes;
+        takes
+    }
+
+    fn replace(&mut self, now: Ns, submissions: &mut Option<Submissions<Vectors>>) {
+        let outcome = self.decider.replace(now, submissions);
+        self.note(outcome);
+    }
+
+    fn abandon(&mut self, now: Ns) {
+        let outcome = self.decider.abandon(now);
+        self.note(outcome);
+    }
+
+    fn falls_silent(&mut self, now: Ns) -> bool {
+        let answer = self.decider.falls_silent(now);
+        self.keep(answer)
+    }
+
+    pub(super) fn store(&mut self, now: Ns, at: usize, prio: Prio) -> Store {
+        let answer = self.decider.store(now, at, prio);
+        self.keep(answer)
+    }
+
+    pub(super) fn entered(&mut self, now: Ns, at: usize, known: bool) {
+        let outcome = self.decider.entered(now, at, known);
+        self.note(outcome);
+    }
+
+    pub(super) fn sleeps(&mut self, at: usize) {
+        self.decider.sleeps(at);
+    }
+
+    pub(super) fn wakes_up(&mut self, now: Ns, at: usize, gave_up: bool) {
+        let outcome = self.decider.wakes_up(now, at, gave_up);
+        self.note(outcome);
+    }
+
+    fn join(&mut self, now: Ns, tenant: impl Into<Tenant>, spec: Option<usize>) -> Option<usize> {
+        let answer = self.decider.join(now, tenant, spec);
+        self.keep(answer)
+    }
+
+    fn follow(&mut self, now: Ns, at: usize, spec: Option<usize>) -> Option<bool> {
+        let answer = self.decider.follow(now, at, spec);
+        self.keep(answer)
+    }
+
+    fn leave(&mut self, now: Ns, at: usize) -> bool {
+        let answer = self.decider.leave(now, at);
+        self.keep(answer)
+    }
+
+    fn set_specs(&mut self, now: Ns, specs: &Specs<Vec<Option<Row>>>) {
+        let outcome = self.decider.set_specs(now, specs, &[None; SPECS]);
+        self.note(outcome);
+    }
+
+    fn set_protected(&mut self, now: Ns, any: bool) {
+        let outcome = self.decider.set_protected(now, any, |_| false);
+        self.note(outcome);
+    }
+
+    pub(super) fn next_action(&mut self, now: Ns) -> Action {
+        let answer = self.decider.next_action(now);
+        self.keep(answer)
+    }
+
+    fn undecided(&mut self, now: Ns, found: &Running) {
+        let outcome = self.decider.undecided(now, found);
+        self.note(outcome);
+    }
+
+    pub(super) fn rings_checked(&mut self, now: Ns, stored: bool) {
+        let outcome = self.decider.rings_checked(now, stored);
+        self.note(outcome);
+    }
+
+    pub(super) fn closed(&mut self, now: Ns, stored: &Running) {
+        let outcome = self.decider.closed(now, stored);
+        self.note(outcome);
+    }
+
+    pub(super) fn read(&mut self, now: Ns, reading: &Reading) -> Option<Completion> {
+        let answer = self.decider.read(now, reading);
+        self.keep(answer)
+    }
+
+    pub(super) fn leftovers_read(
+        &mut self,
+        now: Ns,
+        found: impl Iterator<Item = ((usize, Chid), Doing)>,
+        stray: Option<usize>,
+    ) {
+        let outcome = self.decider.leftovers_read(now, found, stray);
+        self.note(outcome);
+    }
+
+    fn protected_read(&mut self, now: Ns, busy: bool) {
+        let outcome = self.decider.protected_read(now, busy);
+        self.note(outcome);
+    }
+}
 
 fn engine() -> Option<Submissions<Vectors>> {
     let vacant = || Client::vacant(vec![Record::default(); RECORDS]);
@@ -29,8 +177,8 @@ fn engine() -> Option<Submissions<Vectors>> {
 }
 
 /// With clients of so many users, at the wait queues from 0 on.
-pub(super) fn decider(clients: u32) -> Decider<Vectors> {
-    let mut decider = Decider::default();
+pub(super) fn decider(clients: u32) -> Caller {
+    let mut decider = Caller::default();
     decider.replace(US(0), &mut engine());
     for user in 0..clients {
         // CAST: a few.
@@ -48,20 +196,20 @@ fn channels(all: &[Chid]) -> Running {
 }
 
 /// One thread each of these is woken, and all threads of none.
-fn wakes_one(decider: &mut Decider<Vectors>, wait_queues: &[usize]) {
+fn wakes_one(decider: &mut Caller, wait_queues: &[usize]) {
     let wakes = decider.take_wakes();
     assert!(wakes.one.iter().eq(wait_queues.iter().copied()));
     assert_eq!(wakes.all.iter().count(), 0);
 }
 
 /// The client at a wait queue stores, and has to wait.
-fn waits(decider: &mut Decider<Vectors>, now: Ns, at: usize) {
+fn waits(decider: &mut Caller, now: Ns, at: usize) {
     assert_eq!(decider.store(now, at, NICE), Store::Waits);
     decider.sleeps(at);
 }
 
 /// The client at a wait queue submits commands of a channel, and its window is closed.
-fn submits(decider: &mut Decider<Vectors>, now: Ns, at: usize, chid: Chid) {
+fn submits(decider: &mut Caller, now: Ns, at: usize, chid: Chid) {
     assert_eq!(decider.store(now, at, NICE), Store::Opens);
     decider.entered(now, at, true);
     decider.rings_checked(now, true);
@@ -72,7 +220,7 @@ fn submits(decider: &mut Decider<Vectors>, now: Ns, at: usize, chid: Chid) {
 }
 
 /// The channels of the turn were read: `rest` have work that rests.
-fn ends(decider: &mut Decider<Vectors>, now: Ns, busy: bool, rest: &[Chid]) -> Option<Completion> {
+fn ends(decider: &mut Caller, now: Ns, busy: bool, rest: &[Chid]) -> Option<Completion> {
     let of = decider.work();
     let reading = Reading {
         of,
@@ -86,7 +234,7 @@ fn ends(decider: &mut Decider<Vectors>, now: Ns, busy: bool, rest: &[Chid]) -> O
 
 #[test]
 fn store_without_turns_passes_and_the_watcher_stops() {
-    let mut decider = Decider::<Vectors>::default();
+    let mut decider = Caller::default();
     assert_eq!(decider.store(US(1), 0, NICE), Store::Undecided);
     assert_eq!(decider.next_action(US(1)), Action::Stop);
     assert_eq!((decider.next(), decider.join(US(1), 7, None)), (None, None));
@@ -110,7 +258,7 @@ fn store_of_a_client_waits_for_the_submission_of_another() {
     assert_eq!(ended.used, next.saturating_sub(US(10)));
     assert!(decider.work().running.is_empty());
     wakes_one(&mut decider, &[1]);
-    assert!(!decider.wakes_up(next, 1, false));
+    decider.wakes_up(next, 1, false);
     assert_eq!(decider.store(next, 1, NICE), Store::Opens);
 }
 
@@ -144,7 +292,7 @@ fn window_without_a_store_is_no_submission_and_the_next_passes() {
 }
 
 /// The client at a wait queue gets an entry and stores nothing, and its window is closed.
-fn stores_nothing(decider: &mut Decider<Vectors>, now: Ns, at: usize) {
+fn stores_nothing(decider: &mut Caller, now: Ns, at: usize) {
     assert_eq!(decider.store(now, at, NICE), Store::Opens);
     let end = now.saturating_add(WINDOW);
     assert_eq!(decider.next_action(end), Action::Close);
@@ -155,7 +303,7 @@ fn stores_nothing(decider: &mut Decider<Vectors>, now: Ns, at: usize) {
 #[test]
 fn client_competes_for_the_gpu_from_its_first_submission_until_it_uses_no_grant_any_more() {
     let mut decider = decider(1);
-    let competes = |decider: &Decider<Vectors>| decider.client(0).unwrap().competes();
+    let competes = |decider: &Caller| decider.client(0).unwrap().competes();
     stores_nothing(&mut decider, US(100), 0);
     assert!(!competes(&decider));
     for round in 1..=2 {
@@ -242,7 +390,7 @@ fn work_that_rests_goes_on_beside_the_next_turn_which_does_not_pay_for_it() {
     wakes_one(&mut decider, &[1]);
     assert!(decider.leftovers().channels().map(|(_, chid)| chid).eq([A]));
     let first = decider.leftovers().channels().next().unwrap();
-    let reads = |decider: &mut Decider<Vectors>, now, doing| {
+    let reads = |decider: &mut Caller, now, doing| {
         decider.leftovers_read(now, [(first, doing)].into_iter(), None);
     };
     reads(&mut decider, US(209), Doing::Rests);
@@ -261,7 +409,7 @@ fn work_that_rests_goes_on_beside_the_next_turn_which_does_not_pay_for_it() {
 
 /// The client at a wait queue submits commands of these channels, which all rest until its turn
 /// ends. False if it has to wait instead.
-fn rests(decider: &mut Decider<Vectors>, now: Ns, at: usize, chids: &[Chid]) -> bool {
+fn rests(decider: &mut Caller, now: Ns, at: usize, chids: &[Chid]) -> bool {
     decider.leftovers_read(now, core::iter::empty(), None);
     if decider.store(now, at, NICE) != Store::Opens {
         return false;
@@ -284,7 +432,7 @@ fn chids(first: u32, count: u32) -> Vec<Chid> {
 }
 
 /// Fills the table of leftovers with channels of eight clients of one user.
-fn fill(decider: &mut Decider<Vectors>) {
+fn fill(decider: &mut Caller) {
     for client in 0..8 {
         assert_eq!(decider.join(US(0), 7, None), Some(client));
         // CAST: a few.
@@ -312,7 +460,7 @@ fn channel_for_which_no_room_is_left_pays_when_it_is_on_the_engine() {
     fill(&mut decider);
     let other = decider.join(US(0), 8, None).unwrap();
     assert!(rests(&mut decider, US(10_000), other, &[A]));
-    let strays = |decider: &mut Decider<Vectors>, now| {
+    let strays = |decider: &mut Caller, now| {
         decider.leftovers_read(now, core::iter::empty(), Some(other));
     };
     strays(&mut decider, US(11_000));
@@ -396,8 +544,10 @@ fn last_thread_that_a_signal_ends_withdraws_its_client() {
     submits(&mut decider, US(10), 0, A);
     waits(&mut decider, US(11), 1);
     decider.sleeps(1);
-    assert!(!decider.wakes_up(US(12), 1, true) && decider.queues(1));
-    assert!(decider.wakes_up(US(12), 1, true) && !decider.queues(1));
+    decider.wakes_up(US(12), 1, true);
+    assert!(decider.queues(1));
+    decider.wakes_up(US(12), 1, true);
+    assert!(!decider.queues(1));
     assert!(ends(&mut decider, US(30), false, &[]).is_some());
     wakes_one(&mut decider, &[]);
 }
@@ -413,12 +563,11 @@ fn spec_of_a_place_is_set_for_its_client_and_users_set_none_for_the_crowd() {
         reserve: None,
     };
     specs.set(Row::new(Subject::User(7), spec)).unwrap();
-    decider.set_specs(US(0), &specs, &[None; SPECS]);
+    decider.set_specs(US(0), &specs);
     let at = decider.join(US(1), 7, Some(0)).unwrap();
     decider.store(US(2), at, NICE);
-    let setting = |decider: &Decider<Vectors>, at| {
-        *decider.submissions().unwrap().client(at).unwrap().setting()
-    };
+    let setting =
+        |decider: &Caller, at| *decider.submissions().unwrap().client(at).unwrap().setting();
     assert_eq!(
         (setting(&decider, at).prio, setting(&decider, at).mode),
         (prio, mode)
@@ -483,22 +632,22 @@ fn all_pass_while_the_completion_thread_is_silent_and_are_decided_on_once_it_run
     }
     // No entry is taken away before the thread runs.
     assert!(!decider.take_leak());
-    assert_eq!(decider.runs_again(US(4_500_000)), Some(US(1_500_000)));
-    assert_eq!(decider.runs_again(US(4_500_001)), None);
-    assert!(decider.take_leak());
+    let resumes = Action::Resume(US(1_500_000));
+    assert_eq!(decider.next_action(US(4_500_000)), resumes);
+    assert_eq!(decider.next_action(US(4_500_001)), Action::RevokeAll);
     submits(&mut decider, US(4_500_010), 2, B);
     waits(&mut decider, US(4_500_020), 0);
 }
 
 #[test]
 fn silence_without_submissions_lets_nobody_wait_later() {
-    let mut decider = Decider::<Vectors>::default();
+    let mut decider = Caller::default();
     assert!(!decider.falls_silent(US(0)));
     decider.replace(US(0), &mut engine());
     assert!(decider.falls_silent(US(1)));
     // It is set anew, and its thread runs.
     decider.replace(US(2), &mut engine());
-    assert_eq!(decider.runs_again(US(3)), None);
+    assert_eq!(decider.next_action(US(3)), Action::RevokeAll);
     assert_eq!(decider.join(US(3), 7, None), Some(0));
     assert_eq!(decider.store(US(4), 0, NICE), Store::Opens);
 }

@@ -29,6 +29,7 @@
 //! |---|---|
 //! | `decider` | what is decided on stores, and on clients that come, change and go |
 //! | `actions` | what the completion thread has to do next, and what follows from what it reads |
+//! | `outcome`, `reports` | what follows from an event for the caller; what is told of that |
 //! | `wakes`, `running` | whose threads have to be woken; whose end is waited for |
 //! | `submissions` | what happens: which clients wait, which one is on the engine |
 //! | `select` | which client is next |
@@ -88,6 +89,7 @@ mod missed;
 mod misses;
 #[cfg(test)]
 mod misses_tests;
+mod outcome;
 mod posterior;
 mod promises;
 #[cfg(test)]
@@ -125,8 +127,9 @@ pub use floor::STARVED;
 pub use history::{Forecast, Predictor, Record, RECORDS, UNKNOWN_COST};
 pub use leftovers::{Doing, Leftovers, LEFTOVERS};
 pub use missed::{Miss, Misses, Void};
+pub use outcome::Outcome;
 pub use protected::Protected;
-pub use reports::Report;
+pub use reports::{Report, Reports};
 pub use reserve::{Reserve, Served};
 pub use running::Running;
 pub use shield::MAX_LINGER;

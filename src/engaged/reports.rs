@@ -5,6 +5,7 @@
 //! misses each deadline fills no queue.
 
 use super::missed::Miss;
+use super::outcome::Outcome;
 use super::wait_queues::WAIT_QUEUES;
 
 /// How often something happened.
@@ -27,6 +28,11 @@ impl Report {
         exceeded: 0,
         breached: 0,
     };
+
+    /// Whether anything happened.
+    pub(super) fn says_something(&self) -> bool {
+        *self != Self::NONE
+    }
 
     fn add(&mut self, more: &Self) {
         for (sum, more) in [
@@ -51,40 +57,40 @@ impl Report {
 
 /// What has not been told yet, by wait queue.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Reports {
+pub struct Reports {
     of: [Report; WAIT_QUEUES],
     /// Whether all clients had to pass.
     opened: bool,
 }
 
 impl Reports {
-    pub(super) const NONE: Self = Self {
+    /// Nothing has happened.
+    pub const NONE: Self = Self {
         of: [Report::NONE; WAIT_QUEUES],
         opened: false,
     };
 
-    /// Adds what has happened to the clients at a wait queue.
-    pub(super) fn add(&mut self, at: usize, report: &Report) {
+    /// Adds what has followed from an event.
+    pub fn note(&mut self, outcome: &Outcome) {
+        self.opened |= outcome.opened;
+        let Some((at, report)) = outcome.report else {
+            return;
+        };
         if let Some(sum) = self.of.get_mut(at) {
-            sum.add(report);
+            sum.add(&report);
         }
     }
 
     /// What there is to tell of the clients at a wait queue, from this one on; it is told once.
-    pub(super) fn take(&mut self, from: usize) -> Option<(usize, Report)> {
+    pub fn take(&mut self, from: usize) -> Option<(usize, Report)> {
         let mut all = self.of.iter_mut().enumerate().skip(from);
         let (at, report) = all.find(|(_, report)| **report != Report::NONE)?;
         Some((at, core::mem::take(report)))
     }
 
     /// Whether all clients had to pass; it is told once.
-    pub(super) fn take_opened(&mut self) -> bool {
+    pub fn take_opened(&mut self) -> bool {
         core::mem::take(&mut self.opened)
-    }
-
-    /// Notes that all clients have to pass.
-    pub(super) fn note_open(&mut self) {
-        self.opened = true;
     }
 }
 
@@ -110,10 +116,14 @@ mod tests {
             });
         }
         let mut reports = Reports::NONE;
-        reports.add(3, &report);
-        reports.add(3, &report);
-        reports.add(7, &report);
-        reports.add(WAIT_QUEUES, &report);
+        let note = |reports: &mut Reports, at| {
+            reports.note(&Outcome {
+                report: Some((at, report)),
+                ..Outcome::default()
+            });
+        };
+        let queues = [3, 3, 7, WAIT_QUEUES];
+        queues.iter().for_each(|at| note(&mut reports, *at));
         let expected = Report {
             missed: 4,
             void: 2,
@@ -123,7 +133,11 @@ mod tests {
         assert!(reports.take(0) == Some((3, expected)));
         assert!(reports.take(4) == Some((7, report)));
         assert!(reports.take(0).is_none());
-        reports.note_open();
+        reports.note(&Outcome {
+            opened: true,
+            ..Outcome::default()
+        });
+        reports.note(&Outcome::default());
         assert!(reports.take_opened() && !reports.take_opened());
     }
 }

@@ -53,6 +53,13 @@ impl Wakes {
         self.one.is_empty() && self.all.is_empty()
     }
 
+    /// Those of others too.
+    #[cfg(test)]
+    pub(super) fn add(&mut self, others: &Self) {
+        self.one.0 |= others.one.0;
+        self.all.0 |= others.all.0;
+    }
+
     /// All threads at all wait queues, but for `except`.
     pub(super) fn add_all(&mut self, except: Option<usize>) {
         let wait_queues = (0..WAIT_QUEUES).filter(|at| Some(*at) != except);

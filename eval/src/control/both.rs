@@ -33,7 +33,7 @@ impl Control for Both {
     }
 
     fn submit(&mut self, machine: &mut Machine, at: usize, engine: usize, length: u64) -> Verdict {
-        self.dispatcher.wakes_up(machine.now(), at);
+        self.dispatcher.wakes_up(machine, at);
         match self.policy.submit(machine, at, engine, length) {
             Verdict::Now => self.dispatcher.submit(machine, at, engine, length),
             // Its fault; then it is decided on.

@@ -68,6 +68,8 @@ fn write_costs(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 submissions.opens,
                 submissions.starved
             )?;
+            let taken = gpu.engaged.taken_by_stores();
+            writeln!(f, "gpu{} store_locks {taken}", gpu.device.index)?;
         }
         let (spent, late) = (samples.spent.get(), samples.late.get());
         writeln!(

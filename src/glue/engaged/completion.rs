@@ -6,14 +6,14 @@
 
 use super::opening::Opening;
 use super::scheduler::{Engaged, MAX_PROTECTED};
-use crate::engaged::{Action, Doing, Leftovers, Reading, Running, Work as Known, LEFTOVERS};
+use super::state::State;
+use crate::engaged::{Action, Doing, Leftovers, Reading, Running, LEFTOVERS};
 use crate::glue::control::events;
 use crate::glue::gpu::bar::MappedRange;
 use crate::glue::gpu::device::Device;
 use crate::glue::gpu::gate::Gate;
 use crate::glue::gpu::Gpu;
 use crate::glue::kernel::ffi;
-use crate::glue::kernel::store_queue::Whom;
 use crate::glue::kernel::thread::{self, WakeFlag, Work};
 use crate::glue::trace;
 use crate::ids::Chid;
@@ -29,88 +29,34 @@ impl Engaged {
         // TIMEOUT: each pass ends a stage of the turn, or reads channels.
         loop {
             self.alive.store(ffi::now().get(), Relaxed);
-            self.run_again(gpu);
-            self.wake();
             if gpu.device.is_blind() {
                 self.suspend();
                 return None;
             }
-            let leaked = self.state.lock().decider.take_leak();
-            if leaked {
-                gpu.revoke_all();
-                self.note_undecided(gpu, |_| true);
-            }
-            let mut locked = self.state.lock();
-            let state = &mut *locked;
-            match state.decider.next_action(ffi::now()) {
-                Action::Stop => {
-                    state.asleep = None;
-                    return None;
-                }
+            let (action, opening) = self.ask(State::next_action);
+            match action {
+                Action::Stop => return None,
                 Action::Again => {}
-                Action::Sleep(until) => {
-                    state.asleep = until;
-                    return until;
+                Action::Sleep(until) => return until,
+                Action::Resume(passed) => events::engaged(gpu.device.number(), passed),
+                Action::RevokeAll => {
+                    gpu.revoke_all();
+                    self.note_undecided(gpu, |_| true);
                 }
-                Action::ReadProtected => {
-                    drop(locked);
-                    self.read_protected(gpu);
-                }
-                Action::ReadLeftovers => {
-                    let leftovers = *state.decider.leftovers();
-                    drop(locked);
-                    self.read_leftovers(gpu, &leftovers);
-                }
-                Action::CheckRings => {
-                    // A copy: the fault path goes on meanwhile.
-                    let opening = state.opening.clone();
-                    drop(locked);
-                    self.check_rings(gpu, &opening);
-                }
-                Action::Close => {
-                    let opening = state.opening.clone();
-                    drop(locked);
-                    self.close(gpu, opening);
-                }
-                Action::Read => {
-                    let work = state.decider.work();
-                    drop(locked);
-                    self.read(gpu, &work);
-                }
+                Action::ReadProtected => self.read_protected(gpu),
+                Action::ReadLeftovers => self.read_leftovers(gpu),
+                Action::CheckRings => self.check_rings(gpu, &opening),
+                Action::Close => self.close(gpu, opening),
+                Action::Read => self.read(gpu),
             }
         }
-    }
-
-    /// Submissions are decided on again if all passed since this thread did not run.
-    fn run_again(&self, gpu: &Gpu) {
-        let again = self.state.lock().run_again();
-        // The pages are dropped without the lock.
-        if let Some((passed, _opening)) = again {
-            events::engaged(gpu.device.number(), passed);
-        }
-    }
-
-    /// Wakes the threads of which decisions say so, without the lock.
-    pub(super) fn wake(&self) {
-        let wakes = self.state.lock().decider.take_wakes();
-        for (wait_queues, whom) in [(wakes.one, Whom::One), (wakes.all, Whom::All)] {
-            for wait_queue in wait_queues.iter().filter_map(|at| self.wait_queues.get(at)) {
-                wait_queue.unblock(whom);
-            }
-        }
-    }
-
-    /// Whether the threads of a client have to wait, whatever its page: the caller has to
-    /// [`wait`](Self::wait) then. Called by the fault handler, without the gate's lock.
-    pub(crate) fn queue(&self, at: usize) -> bool {
-        self.state.lock().queue(&self.wait_queues, at)
     }
 
     /// Checks whether something was stored through a window.
     fn check_rings(&self, gpu: &Gpu, opening: &Opening) {
         let stored = opening.stored(|gate| self.read_puts(&gpu.device, gate), false);
-        let mut state = self.state.lock();
-        state.decider.rings_checked(ffi::now(), !stored.is_empty());
+        let stored = !stored.is_empty();
+        self.tell(|state, now| state.decider.rings_checked(now, stored));
     }
 
     /// Takes the entries of a window away, and notes what was submitted through it.
@@ -133,23 +79,23 @@ impl Engaged {
         let had_work =
             |chid| work.running.has(chid) || work.undecided.has(chid) || leftovers.has(chid);
         self.add_working(gpu, &opening, &mut stored, had_work);
-        let mut state = self.state.lock();
-        let now = ffi::now();
-        // Those of a client that has become protected meanwhile, see `protected_changed`.
-        let passes = |gate: &&Arc<Gate>| gate.wait_queue().is_none();
-        for gate in opening.gates().filter(passes) {
-            stored.remove(|chid| gate.channels().any(|(_, of)| of == chid));
-        }
-        if is_stuck {
-            // It stays open alone: what is stored through it is not decided on, and has no turn.
-            stored = Running::NONE;
-        }
-        state.decider.closed(now, &stored);
-        drop(state);
+        let took = self.ask(|state, now| {
+            // Those of a client that has become protected meanwhile, see `protected_changed`.
+            let passes = |gate: &&Arc<Gate>| gate.wait_queue().is_none();
+            for gate in opening.gates().filter(passes) {
+                stored.remove(|chid| gate.channels().any(|(_, of)| of == chid));
+            }
+            if is_stuck {
+                // It stays open alone: what is stored through it is not decided on, and has no turn.
+                stored = Running::NONE;
+            }
+            let outcome = state.decider.closed(now, &stored);
+            (now.saturating_sub(begin), outcome)
+        });
         if is_stuck || gpu.stuck.load(Relaxed) != 0 {
             self.note_undecided(gpu, Gate::stays_open);
         }
-        gpu.took.lock().close.add(now.saturating_sub(begin));
+        gpu.took.lock().close.add(took);
     }
 
     /// Adds the channels of a window that have work, but those that had some before.
@@ -203,12 +149,13 @@ impl Engaged {
                 break;
             }
         }
-        self.state.lock().decider.undecided(ffi::now(), &found);
+        self.tell(|state, now| state.decider.undecided(now, &found));
     }
 
     /// Reads whether the channels of the turn have work, and what is left of that which passed without
     /// a decision.
-    fn read(&self, gpu: &Gpu, work: &Known) {
+    fn read(&self, gpu: &Gpu) {
+        let work = self.state.lock().decider.work();
         let busy = self.is_surely_busy(gpu, |_| true, || work.running.all().iter().copied());
         let Some(busy) = busy else {
             gpu.device.lost.store(1, Release);
@@ -216,7 +163,7 @@ impl Engaged {
             return;
         };
         let mut reading = Reading {
-            of: *work,
+            of: work,
             busy,
             rest: Running::NONE,
             unseen: false,
@@ -229,7 +176,7 @@ impl Engaged {
             let _slots = self.slots.lock();
             reading.undecided = work.undecided.only(|chid| works(&gpu.device, chid));
         }
-        let ended = self.state.lock().decider.read(ffi::now(), &reading);
+        let ended = self.ask(|state, now| state.decider.read(now, &reading));
         if let Some(ended) = ended {
             let gpu = gpu.device.number();
             // CAST: few wait queues.
@@ -244,14 +191,15 @@ impl Engaged {
     }
 
     /// Reads what goes on after its turn, and charges its clients what of it was on the engine.
-    fn read_leftovers(&self, gpu: &Gpu, leftovers: &Leftovers) {
+    fn read_leftovers(&self, gpu: &Gpu) {
+        let leftovers = *self.state.lock().decider.leftovers();
         let mut doing = [Doing::Rests; LEFTOVERS];
-        let stray = self.stray(gpu, leftovers);
+        let stray = self.stray(gpu, &leftovers);
         {
             let slots = self.slots.lock();
             if gpu.device.is_blind() {
                 drop(slots);
-                self.state.lock().decider.forget_leftovers();
+                self.tell(|state, _| state.decider.forget_leftovers());
                 return;
             }
             for ((_, chid), doing) in leftovers.channels().zip(doing.iter_mut()) {
@@ -259,8 +207,7 @@ impl Engaged {
             }
         }
         let found = leftovers.channels().zip(doing);
-        let mut state = self.state.lock();
-        state.decider.leftovers_read(ffi::now(), found, stray);
+        self.tell(|state, now| state.decider.leftovers_read(now, found, stray));
     }
 
     /// If clients have left more than is noted: the wait queue of a channel that is on the engine and
@@ -324,8 +271,7 @@ impl Engaged {
             gpu.wake();
             return;
         };
-        let mut state = self.state.lock();
-        state.decider.protected_read(ffi::now(), busy);
+        self.tell(|state, now| state.decider.protected_read(now, busy));
     }
 
     /// As [`is_busy`](Self::is_busy). A channel that takes up its next command may show none for a

@@ -5,7 +5,8 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `scheduler` | engaged scheduling of one GPU: what other threads ask it and tell it |
+//! | `scheduler` | engaged scheduling of one GPU: how it is told of what happens, and what other threads ask |
+//! | `fault` | what the fault handler asks |
 //! | `state` | what its lock protects |
 //! | `wait_queue` | where the threads of a client sleep until it may store |
 //! | `opening` | the pages through which a client may store now |
@@ -13,6 +14,7 @@
 //! | `specs` | priorities, modes and reserves of the clients of a GPU |
 
 pub(crate) mod completion;
+mod fault;
 mod opening;
 pub(crate) mod scheduler;
 mod specs;

@@ -4,48 +4,41 @@
 //! reaches the GPU.
 //!
 //! What is decided, and when, is in [`crate::engaged::Decider`]; here are the lock, the threads that
-//! sleep and the pages. A page whose owner has a *wait queue* has no entry that can be written
-//! through. A store faults; the fault handler asks [`Engaged::enter`] with the gate's lock held,
-//! and makes an entry, or sleeps at the wait queue of the owner until it is granted, and stores
-//! again. The thread in `completion` takes entries away, reads whether commands have ended, and
+//! sleep and the pages. All that happens is told in one way: [`Engaged::ask`]. A page whose owner has a
+//! *wait queue* has no entry that can be written through. A store faults; the fault handler asks what
+//! is in `fault`, and makes an entry, or sleeps at the wait queue of the owner until it is granted, and
+//! stores again. The thread in `completion` takes entries away, reads whether commands have ended, and
 //! passes the turn on. Reads do not ask: they get an entry that cannot be written through.
 //!
 //! Everything fails open: without the slots' registers, with a GPU that does not answer or is
 //! away, and while the completion thread does not run, all clients pass.
 
-use super::opening::Opening;
+use super::state::State;
 pub(crate) use super::state::{EngagedRoom, QueueFigures};
-use super::state::{Entry, State};
 use super::wait_queue::WaitQueue;
 use crate::engaged::{
-    reserve_of, Client, Counters, Misses, Report, Reserve, Row, Specs, Waits, HEARTBEAT,
+    reserve_of, Client, Counters, Misses, Outcome, Report, Reserve, Row, Specs, Waits, Wakes,
     SHARED_QUEUE, WAIT_QUEUES,
 };
 use crate::glue::gpu::bar::MappedRange;
 use crate::glue::gpu::device::Device;
 use crate::glue::gpu::gate::Gate;
-use crate::glue::gpu::kinds;
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::pi_mutex::{new_pi_mutex, PiMutex};
-use crate::glue::kernel::process;
-use crate::glue::kernel::store_queue::apart;
+use crate::glue::kernel::store_queue::Whom;
 use crate::glue::kernel::thread::Waker;
-use crate::glue::trace;
 use crate::knobs::Config;
 use crate::policies::dispatch::DispatcherKind;
 use crate::quota::Tenant;
-use crate::regs::{self, Chip, Ring};
-use crate::track::pages::SLOTS;
+use crate::regs::{self, Chip};
 use crate::units::Ns;
 use kernel::new_spinlock;
 use kernel::prelude::*;
-use kernel::sync::atomic::{Acquire, Atomic, Relaxed, Release};
+use kernel::sync::atomic::{Acquire, Atomic, Release};
 use kernel::sync::{Arc, SpinLock};
 
 /// Pages of protected clients that are not stopped. Further ones are stopped as those of others.
 pub(super) const MAX_PROTECTED: usize = 16;
-/// A completion thread that has not run for so long while a client waits is stuck.
-const MOST_SILENT: Ns = Ns::from_ms(3_000);
 
 /// Engaged scheduling of one GPU.
 #[pin_data]
@@ -92,6 +85,32 @@ impl Engaged {
         )
     }
 
+    /// Tells the decider of an event, and carries out what follows from it; the threads are woken without
+    /// the lock. Returns the answer.
+    pub(super) fn ask<R>(&self, event: impl FnOnce(&mut State, Ns) -> (R, Outcome)) -> R {
+        let (answer, wakes) = {
+            let mut state = self.state.lock();
+            let (answer, outcome) = event(&mut state, ffi::now());
+            (answer, state.carry_out(&outcome))
+        };
+        self.wake(wakes);
+        answer
+    }
+
+    /// As [`ask`](Self::ask), of an event without an answer of its own.
+    pub(super) fn tell(&self, event: impl FnOnce(&mut State, Ns) -> Outcome) {
+        self.ask(|state, now| ((), event(state, now)));
+    }
+
+    /// Wakes threads, without the lock.
+    fn wake(&self, wakes: Wakes) {
+        for (wait_queues, whom) in [(wakes.one, Whom::One), (wakes.all, Whom::All)] {
+            for wait_queue in wait_queues.iter().filter_map(|at| self.wait_queues.get(at)) {
+                wait_queue.unblock(whom);
+            }
+        }
+    }
+
     /// Whether submissions are decided on.
     pub(crate) fn is_on(&self) -> bool {
         self.on.load(Acquire) != 0
@@ -101,6 +120,11 @@ impl Engaged {
     pub(crate) fn competes(&self, at: usize) -> bool {
         let state = self.state.lock();
         state.decider.client(at).is_some_and(Client::competes)
+    }
+
+    /// How often the lock was taken for stores that faulted, since the module was loaded.
+    pub(crate) fn taken_by_stores(&self) -> u64 {
+        self.state.lock().taken_by_stores
     }
 
     /// Sums since submissions are decided on.
@@ -119,23 +143,19 @@ impl Engaged {
 
     /// What there is to tell of the clients at a wait queue, from this one on.
     pub(crate) fn take_report(&self, from: usize) -> Option<(usize, Report)> {
-        self.state.lock().decider.take_report(from)
+        self.state.lock().reports.take(from)
     }
 
     /// Whether all clients had to pass since that was asked last.
     pub(crate) fn take_opened(&self) -> bool {
-        self.state.lock().decider.take_opened()
+        self.state.lock().reports.take_opened()
     }
 
     /// Decides on each submission from now on. The caller gives clients their wait queues.
     pub(crate) fn engage(&self, room: EngagedRoom, completion_thread: Option<Waker>) {
         let mut submissions = Some(room.0);
-        let before = self
-            .state
-            .lock()
-            .replace(&mut submissions, completion_thread);
+        let before = self.ask(|state, now| state.replace(now, &mut submissions, completion_thread));
         drop((before, submissions));
-        self.wake();
         self.on.store(1, Release);
     }
 
@@ -143,9 +163,8 @@ impl Engaged {
     pub(crate) fn disengage(&self) {
         self.on.store(0, Release);
         let mut submissions = None;
-        let before = self.state.lock().replace(&mut submissions, None);
+        let before = self.ask(|state, now| state.replace(now, &mut submissions, None));
         drop((before, submissions));
-        self.wake();
         self.protected_pages.lock().clear();
         *self.slots.lock() = None;
     }
@@ -153,24 +172,13 @@ impl Engaged {
     /// Gives a new client of a tenant that follows a spec its wait queue, if submissions are decided
     /// on.
     pub(crate) fn join(&self, tenant: Tenant, spec: Option<usize>) -> Option<usize> {
-        let at = self.state.lock().decider.join(ffi::now(), tenant, spec);
-        self.wake();
-        at
+        self.ask(|state, now| state.decider.join(now, tenant, spec))
     }
 
     /// A client of a tenant at a wait queue follows a spec from now on, perhaps another one. Returns
     /// its wait queue.
     pub(super) fn follow(&self, at: usize, tenant: Tenant, spec: Option<usize>) -> Option<usize> {
-        let follows = {
-            let mut state = self.state.lock();
-            let follows = state.decider.follow(ffi::now(), at, spec)?;
-            if follows {
-                state.wake_completion_thread();
-            }
-            follows
-        };
-        if follows {
-            self.wake();
+        if self.ask(|state, now| state.decider.follow(now, at, spec))? {
             return Some(at);
         }
         self.leave(at);
@@ -180,27 +188,18 @@ impl Engaged {
     /// Decides by these specs from now on. Clients that follow others have to be told.
     pub(crate) fn set_specs(&self, specs: &Specs<KVVec<Option<Row>>>) {
         let bounds = specs.bounds();
-        let mut state = self.state.lock();
-        state.decider.set_specs(ffi::now(), specs, &bounds);
-        state.wake_completion_thread();
-        drop(state);
-        self.wake();
+        self.tell(|state, now| state.decider.set_specs(now, specs, &bounds));
     }
 
     /// Takes note of `protected_pages`, which the caller has changed.
     pub(super) fn protected_changed(&self) {
         let pages = self.protected_pages.lock();
-        let mut state = self.state.lock();
         let is_protected = |chid| {
             let mut all = pages.iter().flat_map(|gate| gate.channels());
             all.any(|(_, of)| of == chid)
         };
-        state.decider.ignore(is_protected);
-        state.decider.set_protected(ffi::now(), !pages.is_empty());
-        state.wake_completion_thread();
-        drop(state);
-        drop(pages);
-        self.wake();
+        let any = !pages.is_empty();
+        self.tell(|state, now| state.decider.set_protected(now, any, is_protected));
     }
 
     /// Keeps the engine free after work of protected clients as long as the knobs say.
@@ -251,101 +250,13 @@ impl Engaged {
 
     /// A client is gone.
     pub(crate) fn leave(&self, at: usize) {
-        let mut gone = Opening::default();
-        {
-            let mut state = self.state.lock();
-            if state.decider.leave(ffi::now(), at) {
-                gone = core::mem::take(&mut state.opening);
-            }
-            state.wake_completion_thread();
-        }
+        let gone = self.ask(|state, now| {
+            let (had_turn, outcome) = state.decider.leave(now, at);
+            let gone = had_turn.then(|| core::mem::take(&mut state.opening));
+            (gone, outcome)
+        });
         // Without the lock.
         drop(gone);
-        self.wake();
-    }
-
-    /// Whether a client may store to a page now; if not, the caller has to [`wait`](Self::wait).
-    /// Called by the fault handler, with the gate's lock held. Registers are read for a store that
-    /// passes only.
-    pub(crate) fn enter(&self, device: &Device, gate: &Arc<Gate>, at: usize) -> bool {
-        let prio = process::caller_prio();
-        let entry = self.state.lock().enter(&self.wait_queues, at, prio, gate);
-        self.wake();
-        match entry {
-            Entry::Admitted => return true,
-            Entry::Waits => return false,
-            Entry::Opens => {}
-        }
-        // CAST: few wait queues.
-        trace::submission_begin(device.number(), gate.client(), at as u32);
-        let puts = self.read_puts(device, gate);
-        let mut state = self.state.lock();
-        state.decider.entered(ffi::now(), at, puts.is_some());
-        if let Some(puts) = puts {
-            state.opening.note(gate, puts);
-        }
-        true
-    }
-
-    /// Reads which channels a page has.
-    pub(crate) fn read_kinds(&self, device: &Device, gate: &Gate) {
-        // Held while registers are read, see `suspend`.
-        let _slots = self.slots.lock();
-        if !device.is_blind() {
-            kinds::read_kinds(&device.bar0, gate);
-        }
-    }
-
-    /// Where the rings of a page are; `None` if that cannot be read.
-    pub(super) fn read_puts(&self, device: &Device, gate: &Gate) -> Option<[u32; SLOTS]> {
-        let slots = self.slots.lock();
-        let slots = slots.as_ref().filter(|_| !device.is_blind())?;
-        let mut puts = [0; SLOTS];
-        for (slot, chid) in gate.channels() {
-            *puts.get_mut(slot)? = Ring::read_put(slots, chid)?;
-        }
-        Some(puts)
-    }
-
-    /// Waits until a client may try again. Called by the fault handler without any lock, after
-    /// [`enter`](Self::enter) has answered no. 0; `-ETIME` if the caller is the first to find that the
-    /// completion thread does not run, and all clients pass until it does; else a signal is pending.
-    pub(crate) fn wait(&self, at: usize) -> c_int {
-        let Some(wait_queue) = self.wait_queues.get(at) else {
-            return 0;
-        };
-        let before = self.state.lock().decider.sleepers(at);
-        let heartbeat = HEARTBEAT.saturating_add(apart(before));
-        let mut result = ffi::TIMED_OUT;
-        let mut stuck = false;
-        let since = ffi::now();
-        // TIMEOUT: the completion thread, or its silence.
-        while result == ffi::TIMED_OUT && !stuck {
-            result = wait_queue.wait(heartbeat);
-            let alive = Ns::new(self.alive.load(Relaxed)).max(since);
-            let silent = ffi::now().saturating_sub(alive);
-            stuck = result == ffi::TIMED_OUT && silent > MOST_SILENT;
-        }
-        {
-            let mut state = self.state.lock();
-            let signalled = result != 0 && !stuck;
-            if state.decider.wakes_up(ffi::now(), at, signalled) {
-                state.wake_completion_thread();
-            }
-        }
-        let is_first = stuck && self.fall_silent();
-        self.wake();
-        match stuck && !is_first {
-            true => 0,
-            false => result,
-        }
-    }
-
-    /// Lets all clients pass until the completion thread runs. False if they do already.
-    fn fall_silent(&self) -> bool {
-        let opening = self.state.lock().fall_silent();
-        // Its pages are dropped without the lock.
-        opening.is_some()
     }
 
     /// Whether clients pass without a decision since the completion thread does not run.
@@ -365,33 +276,21 @@ impl Engaged {
         let is_mapped = |slots: &MappedRange| slots.begins_at(&device.bar1, base);
         if !slots.as_ref().is_some_and(is_mapped) {
             *slots = MappedRange::map_slots(&device.bar1, base, chip.channels).ok();
-            let mut state = self.state.lock();
-            state.decider.leak();
-            if let Some(completion_thread) = &state.completion_thread {
-                completion_thread.wake();
-            }
+            self.tell(|state, _| state.decider.leak());
+            self.recheck();
         }
     }
 
     /// The GPU is away: no register is read after this. All that wait pass. May sleep.
     pub(crate) fn suspend(&self) {
         drop(self.slots.lock());
-        let opening = {
-            let mut state = self.state.lock();
-            state.decider.leak();
-            state.abandon()
-        };
+        let opening = self.ask(State::abandon);
+        // Without the lock.
         drop(opening);
-        self.wake();
     }
 
     /// Wakes the completion thread if clients passed without being decided on.
     pub(crate) fn recheck(&self) {
-        let state = self.state.lock();
-        if state.decider.has_leaked() {
-            if let Some(completion_thread) = &state.completion_thread {
-                completion_thread.wake();
-            }
-        }
+        self.state.lock().recheck();
     }
 }

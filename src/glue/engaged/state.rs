@@ -8,9 +8,11 @@
 use super::opening::Opening;
 use super::wait_queue::WaitQueue;
 use crate::candidate::Prio;
-use crate::engaged::{Client, Decider, Store, Submissions, Waits, RECORDS, SPECS, WAIT_QUEUES};
+use crate::engaged::{
+    Action, Client, Decider, Outcome, Reports, Store, Submissions, Waits, Wakes, RECORDS, SPECS,
+    WAIT_QUEUES,
+};
 use crate::glue::gpu::gate::Gate;
-use crate::glue::kernel::ffi;
 use crate::glue::kernel::storage::{storage, Vectors};
 use crate::glue::kernel::thread::Waker;
 use crate::policies::dispatch::DispatcherKind;
@@ -41,9 +43,15 @@ pub(super) struct State {
     pub(super) decider: Decider<Vectors>,
     /// The pages with entries.
     pub(super) opening: Opening,
+    /// What has happened to clients, until it is told.
+    pub(super) reports: Reports,
+    /// Clients have passed without being decided on.
+    leaked: bool,
     /// Until when the completion thread sleeps; `None`: until it is woken.
-    pub(super) asleep: Option<Ns>,
-    pub(super) completion_thread: Option<Waker>,
+    asleep: Option<Ns>,
+    completion_thread: Option<Waker>,
+    /// How often the lock was taken for stores that faulted.
+    pub(super) taken_by_stores: u64,
 }
 
 /// Memory for [`Engaged::engage`](super::scheduler::Engaged).
@@ -80,33 +88,48 @@ impl State {
         init!(Self {
             decider: Decider::default(),
             opening: Opening::default(),
+            reports: Reports::NONE,
+            leaked: false,
             asleep: None,
             completion_thread: None,
+            taken_by_stores: 0,
         })
     }
 
-    /// Wakes the completion thread if it would sleep too long.
-    pub(super) fn wake_completion_thread(&mut self) {
-        let Some(next) = self.decider.next() else {
-            return;
-        };
-        // Waking costs the caller more than such a delay does.
-        let by = next.saturating_add(LATE);
-        if self.asleep.is_none_or(|until| by < until) {
-            self.asleep = Some(next);
-            if let Some(completion_thread) = &self.completion_thread {
-                completion_thread.wake();
+    /// Does what follows from an event with the lock held. Returns whose threads have to be woken
+    /// without it.
+    pub(super) fn carry_out(&mut self, outcome: &Outcome) -> Wakes {
+        self.reports.note(outcome);
+        self.leaked = outcome.leaked;
+        if let Some(next) = outcome.next {
+            // Waking costs the caller more than such a delay does.
+            let by = next.saturating_add(LATE);
+            if self.asleep.is_none_or(|until| by < until) {
+                self.asleep = Some(next);
+                self.wake_completion_thread();
             }
+        }
+        outcome.wakes
+    }
+
+    /// Has the completion thread run if clients passed without being decided on.
+    pub(super) fn recheck(&self) {
+        if self.leaked {
+            self.wake_completion_thread();
+        }
+    }
+
+    /// Has the completion thread run, whether something is due or not.
+    fn wake_completion_thread(&self) {
+        if let Some(completion_thread) = &self.completion_thread {
+            completion_thread.wake();
         }
     }
 
     /// Has the caller's thread sleep at a wait queue whose threads have to wait anyway. False if
     /// they need not.
-    pub(super) fn queue(&mut self, wait_queues: &[Arc<WaitQueue>], at: usize) -> bool {
-        let blocked = wait_queues
-            .get(at)
-            .is_some_and(|wait_queue| wait_queue.is_blocked());
-        let waits = blocked && self.decider.queues(at);
+    pub(super) fn queue(&mut self, wait_queue: &WaitQueue, at: usize) -> bool {
+        let waits = wait_queue.is_blocked() && self.decider.queues(at);
         if waits {
             self.decider.sleeps(at);
         }
@@ -116,32 +139,50 @@ impl State {
     /// Decides on a store to a page. The caller's thread sleeps if the client has to wait.
     pub(super) fn enter(
         &mut self,
-        wait_queues: &[Arc<WaitQueue>],
+        now: Ns,
+        wait_queue: Option<&WaitQueue>,
         at: usize,
         prio: Prio,
         gate: &Arc<Gate>,
-    ) -> Entry {
-        match self.decider.store(ffi::now(), at, prio) {
-            Store::Undecided => return Entry::Admitted,
+    ) -> (Entry, Outcome) {
+        let (store, outcome) = self.decider.store(now, at, prio);
+        let entry = match store {
+            Store::Undecided => Entry::Admitted,
             Store::Joins => match self.opening.add(gate) {
-                Some(true) => return Entry::Opens,
-                Some(false) => return Entry::Admitted,
+                Some(true) => Entry::Opens,
+                Some(false) => Entry::Admitted,
                 // There are too many: it tries again after this window.
-                None => {}
+                None => Entry::Waits,
             },
             Store::Opens => {
                 self.opening.add(gate);
-                self.wake_completion_thread();
-                return Entry::Opens;
+                Entry::Opens
             }
-            Store::Waits => {}
-        }
-        if let Some(wait_queue) = wait_queues.get(at) {
+            Store::Waits => Entry::Waits,
+        };
+        if let (Entry::Waits, Some(wait_queue)) = (&entry, wait_queue) {
             wait_queue.block();
             self.decider.sleeps(at);
         }
-        self.wake_completion_thread();
-        Entry::Waits
+        (entry, outcome)
+    }
+
+    /// What the completion thread has to do now, and with which pages with entries: copies, since the
+    /// fault path goes on meanwhile, or those that are forgotten. The caller drops them without the lock.
+    pub(super) fn next_action(&mut self, now: Ns) -> ((Action, Opening), Outcome) {
+        let (action, outcome) = self.decider.next_action(now);
+        self.asleep = match action {
+            Action::Sleep(until) => until,
+            Action::Stop => None,
+            // It is awake, and asks again.
+            _ => Some(Ns::ZERO),
+        };
+        let opening = match action {
+            Action::Resume(_) => core::mem::take(&mut self.opening),
+            Action::CheckRings | Action::Close => self.opening.clone(),
+            _ => Opening::default(),
+        };
+        ((action, opening), outcome)
     }
 
     /// Takes the pages of the window that is being closed; nothing if its turn was forgotten.
@@ -150,45 +191,39 @@ impl State {
         is_closing.then(|| core::mem::take(&mut self.opening))
     }
 
-    /// Forgets the turn: all clients pass, or try again. The caller drops the answer without the
-    /// lock.
-    pub(super) fn abandon(&mut self) -> Opening {
-        self.decider.abandon(ffi::now());
+    /// The GPU is not read for a while: all clients pass, or try again. The caller drops the pages
+    /// without the lock.
+    pub(super) fn abandon(&mut self, now: Ns) -> (Opening, Outcome) {
+        let outcome = self.decider.abandon(now);
         self.asleep = None;
-        core::mem::take(&mut self.opening)
+        (core::mem::take(&mut self.opening), outcome)
     }
 
-    /// The completion thread does not run: all clients pass until it does. The caller drops the answer
+    /// The completion thread does not run: all clients pass until it does. The caller drops the pages
     /// without the lock; nothing if that is known, or if no submission is decided on.
-    pub(super) fn fall_silent(&mut self) -> Option<Opening> {
-        if !self.decider.falls_silent(ffi::now()) {
-            return None;
+    pub(super) fn fall_silent(&mut self, now: Ns) -> (Option<Opening>, Outcome) {
+        let (falls, outcome) = self.decider.falls_silent(now);
+        if falls {
+            // It may have been left asleep.
+            self.asleep = None;
+            self.wake_completion_thread();
         }
-        self.asleep = None;
-        // It may have been left asleep.
-        if let Some(completion_thread) = &self.completion_thread {
-            completion_thread.wake();
-        }
-        Some(core::mem::take(&mut self.opening))
-    }
-
-    /// The completion thread runs. If all passed since it did not: for how long, and the pages that
-    /// got entries meanwhile, which the caller drops without the lock.
-    pub(super) fn run_again(&mut self) -> Option<(Ns, Opening)> {
-        let passed = self.decider.runs_again(ffi::now())?;
-        Some((passed, core::mem::take(&mut self.opening)))
+        let opening = falls.then(|| core::mem::take(&mut self.opening));
+        (opening, outcome)
     }
 
     /// Decides by these submissions from now on, or lets all pass. The caller drops the answer, and
     /// what is in `submissions` afterwards, without the lock.
     pub(super) fn replace(
         &mut self,
+        now: Ns,
         submissions: &mut Option<Submissions<Vectors>>,
         completion_thread: Option<Waker>,
-    ) -> (Option<Waker>, Opening) {
-        self.decider.replace(ffi::now(), submissions);
+    ) -> ((Option<Waker>, Opening), Outcome) {
+        let outcome = self.decider.replace(now, submissions);
         self.asleep = None;
         let completion_thread = core::mem::replace(&mut self.completion_thread, completion_thread);
-        (completion_thread, core::mem::take(&mut self.opening))
+        let before = (completion_thread, core::mem::take(&mut self.opening));
+        (before, outcome)
     }
 }

@@ -38,6 +38,11 @@ impl WaitQueue {
         self.blocked.load(Acquire) != 0
     }
 
+    /// How many threads sleep. Any context.
+    pub(super) fn sleepers(&self) -> u32 {
+        self.queue.sleepers()
+    }
+
     /// Lets one of its threads try again, or all of them. Any context, without the lock of the
     /// submissions.
     pub(super) fn unblock(&self, whom: Whom) {

@@ -23,6 +23,7 @@ crate::ktap::tests![
     clients_of_one_priority_take_turns: timed,
     policy_divides_time_between_clients_that_take_turns: timed slow,
     client_of_a_low_priority_gets_its_turn_once_a_second: timed,
+    store_that_waits_once_takes_the_lock_five_times_at_most,
     copies_do_not_wait_for_kernels: timed,
     endless_command_holds_others_for_two_seconds_and_they_are_decided_on_after_it,
     client_that_waits_for_its_turn_dies_promptly_and_its_turn_is_passed_on,
@@ -58,12 +59,20 @@ pub(crate) fn start_nice(nice: i32, arguments: &str) -> Result<Load, String> {
 /// Sums of what was decided: grants, waits, unused grants, times that all had to pass, and grants
 /// to clients that had waited for too long.
 pub(crate) fn counters() -> Result<[u64; 5], String> {
+    numbers("gpu0 grants ")
+}
+
+/// How often the lock of what is decided was taken for stores that faulted.
+fn store_locks() -> Result<u64, String> {
+    numbers("gpu0 store_locks ").map(|[taken]| taken)
+}
+
+/// The numbers of the line of costs that begins so.
+fn numbers<const COUNT: usize>(begin: &str) -> Result<[u64; COUNT], String> {
     let path = "/sys/kernel/debug/loga/costs";
     let text = std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("gpu0 grants "));
-    let line = line.ok_or_else(|| format!("{path}: no grants"))?;
+    let line = text.lines().find_map(|line| line.strip_prefix(begin));
+    let line = line.ok_or_else(|| format!("{path}: no line {begin}"))?;
     let numbers = line.split(' ').filter_map(|word| word.parse().ok());
     let numbers: Vec<u64> = numbers.collect();
     numbers.try_into().map_err(|_| format!("{path}: {line}"))
@@ -164,6 +173,34 @@ fn client_of_a_low_priority_gets_its_turn_once_a_second() -> Verdict {
     }
     within("grants to a starved client", counters()?[4], 3..)?;
     drop((hog, low));
+    stage.teardown()
+}
+
+fn store_that_waits_once_takes_the_lock_five_times_at_most() -> Verdict {
+    const ROUNDS: u64 = 10;
+    let stage = Stage::set(LAZY, PRIO)?;
+    let mut holder = Caller::with_channels(1)?;
+    let mut waits = Caller::with_channels(1)?;
+    holder.ask("store 100")?;
+    waits.ask("store 100")?;
+    let (mut taken, mut waited) = (0, 0);
+    for _ in 0..ROUNDS {
+        // It ends before a thread that waits looks whether the completion thread runs.
+        holder.ask("launch 100000")?;
+        let before = (store_locks()?, counters()?[1]);
+        waits.ask("store 100")?;
+        taken += store_locks()? - before.0;
+        waited += counters()?[1] - before.1;
+    }
+    println!("# {waited} waits, lock taken {taken} times");
+    within("waits", waited, ROUNDS..)?;
+    // It is told to wait, wakes up, and opens its window at least.
+    within(
+        "times that the lock was taken",
+        taken,
+        3 * ROUNDS..=5 * waited,
+    )?;
+    drop((holder, waits));
     stage.teardown()
 }
 

@@ -5,7 +5,7 @@
 use super::completion::State;
 use super::{Engaged, Opened};
 use crate::world::Machine;
-use loga::engaged::{Action, Doing, Leftovers, Reading, Running, LEFTOVERS};
+use loga::engaged::{Action, Doing, Leftovers, Outcome, Reading, Running, LEFTOVERS};
 use loga::ids::Chid;
 use loga::units::Ns;
 
@@ -17,14 +17,12 @@ impl Engaged {
         }
         let now = machine.now();
         loop {
-            self.wake_threads(machine);
-            if self.decider.take_leak() {
-                self.revoke_all(machine);
-            }
-            let action = self.decider.next_action(Ns::new(now));
+            let (action, outcome) = self.decider.next_action(Ns::new(now));
+            self.wake_threads(machine, &outcome.wakes);
             let takes = match action {
                 Action::Stop => return self.completion_thread.sleep(None, 0),
-                Action::Again => continue,
+                // It is never silent here.
+                Action::Again | Action::Resume(_) => continue,
                 Action::Sleep(until) => {
                     return self.completion_thread.sleep(until, self.costs.rouse)
                 }
@@ -33,6 +31,7 @@ impl Engaged {
                     return self.completion_thread.sleep(Some(tick), 0);
                 }
                 Action::Close => self.costs.close,
+                Action::RevokeAll => 0,
                 Action::CheckRings
                 | Action::Read
                 | Action::ReadLeftovers
@@ -60,12 +59,13 @@ impl Engaged {
     }
 
     /// Something has been done: the decider is told of it.
-    fn finish(&mut self, machine: &Machine, action: Action) {
+    fn finish(&mut self, machine: &mut Machine, action: Action) {
         let now = Ns::new(machine.now());
-        match action {
+        let outcome = match action {
+            Action::RevokeAll => self.revoke_all(machine),
             Action::CheckRings => {
                 let stored = self.opening.iter().any(|opened| stored(machine, *opened));
-                self.decider.rings_checked(now, stored);
+                self.decider.rings_checked(now, stored)
             }
             Action::Close => {
                 let mut found = Running::NONE;
@@ -75,30 +75,35 @@ impl Engaged {
                         found.add(channel(machine, opened.client));
                     }
                 }
-                self.decider.closed(now, &found);
+                self.decider.closed(now, &found)
             }
             Action::Read => {
-                let reading = self.completion_thread.reading.take();
-                let ended = reading.and_then(|reading| self.decider.read(now, &reading));
+                let Some(reading) = self.completion_thread.reading.take() else {
+                    return;
+                };
+                let (ended, outcome) = self.decider.read(now, &reading);
                 if let Some(ended) = ended {
                     self.charge(ended.at, ended.used);
                 }
+                outcome
             }
             Action::ReadLeftovers => {
                 let left: Leftovers = *self.decider.leftovers();
                 let found = left.channels().take(LEFTOVERS);
                 // Nothing waits for a semaphore here.
                 let found = found.map(|channel| (channel, Doing::Nothing));
-                self.decider.leftovers_read(now, found, None);
+                self.decider.leftovers_read(now, found, None)
             }
             Action::ReadProtected => {
                 let members = self.members.iter().enumerate();
                 let mut passing = members.filter(|(_, member)| member.passes);
                 let busy = passing.any(|(client, _)| machine.board.work(client).pending());
-                self.decider.protected_read(now, busy);
+                self.decider.protected_read(now, busy)
             }
-            Action::Stop | Action::Again | Action::Sleep(_) => {}
-        }
+            Action::Stop | Action::Again | Action::Resume(_) | Action::Sleep(_) => return,
+        };
+        // It asks again, whenever something is due.
+        self.wake_threads(machine, &outcome.wakes);
     }
 
     /// What the channels of the turn do.
@@ -114,7 +119,7 @@ impl Engaged {
     }
 
     /// Clients passed without a decision: their entries go, and what they submitted is noted.
-    fn revoke_all(&mut self, machine: &Machine) {
+    fn revoke_all(&mut self, machine: &Machine) -> Outcome {
         let mut found = Running::NONE;
         for (client, member) in self.members.iter_mut().enumerate() {
             member.entry = self.opening.iter().any(|opened| opened.client == client);
@@ -123,7 +128,7 @@ impl Engaged {
                 found.add(channel(machine, client));
             }
         }
-        self.decider.undecided(Ns::new(machine.now()), &found);
+        self.decider.undecided(Ns::new(machine.now()), &found)
     }
 
     /// The pages with entries are no longer those of a turn.

@@ -27,7 +27,8 @@ use crate::scenario::{Client, Policy, Shared};
 use crate::world::{Booked, Control, Ledger, Machine, Order, Verdict};
 use completion::CompletionThread;
 use loga::engaged::{
-    self, Counters, Decider, Record, Store, Submissions, RECORDS, SPECS, WAIT_QUEUES,
+    self, Counters, Decider, Outcome, Record, Store, Submissions, Wakes, RECORDS, SPECS,
+    WAIT_QUEUES,
 };
 use loga::error::Error;
 use loga::policies::dispatch::DispatcherKind;
@@ -93,9 +94,10 @@ impl Engaged {
         let submissions = Submissions::new(dispatcher, places.collect(), vec![None; SPECS + 1]);
         let (specs, members) = members::specs_and_members(clients, shared)?;
         let mut decider = Decider::default();
-        decider.replace(Ns::ZERO, &mut Some(submissions));
+        // Nobody sleeps yet.
+        let _ = decider.replace(Ns::ZERO, &mut Some(submissions));
         decider.set_linger(policy.linger.0, policy.linger_adapts);
-        decider.set_specs(Ns::ZERO, &specs, &specs.bounds());
+        let _ = decider.set_specs(Ns::ZERO, &specs, &specs.bounds());
         Ok(Self {
             decider,
             costs: Times {
@@ -122,18 +124,20 @@ impl Engaged {
     }
 
     /// The thread of a client is no longer asleep at its wait queue, if it was.
-    pub(super) fn wakes_up(&mut self, now: u64, client: usize) {
-        let member = &mut self.members[client];
+    pub(super) fn wakes_up(&mut self, machine: &mut Machine, client: usize) {
+        let (member, now) = (&mut self.members[client], machine.now());
         if let Some(at) = member.at.filter(|_| member.thread == Thread::Sleeps) {
             member.wake(now);
-            self.decider.wakes_up(Ns::new(now), at, false);
+            let outcome = self.decider.wakes_up(Ns::new(now), at, false);
+            self.carry_out(machine, &outcome);
         }
     }
 
     /// A store that faulted is decided on.
     fn decide(&mut self, machine: &mut Machine, client: usize, at: usize) -> Verdict {
         let (member, now) = (&mut self.members[client], Ns::new(machine.now()));
-        let passes = match self.decider.store(now, at, member.prio) {
+        let (store, outcome) = self.decider.store(now, at, member.prio);
+        let passes = match store {
             Store::Undecided => {
                 member.entry = true;
                 true
@@ -149,7 +153,7 @@ impl Engaged {
             Store::Waits => false,
         };
         if passes {
-            self.follow(machine);
+            self.carry_out(machine, &outcome);
             self.members[client].thread = Thread::Enters;
             return self.compute(self.costs.enter);
         }
@@ -157,19 +161,20 @@ impl Engaged {
         self.decider.sleeps(at);
         self.sleepers[at].push_back(client);
         self.ledger.throttles += 1;
-        self.follow(machine);
+        self.carry_out(machine, &outcome);
         Verdict::Blocked
     }
 
     /// A store that passes gets its entry.
-    fn enter(&mut self, machine: &Machine, client: usize, at: usize) -> Verdict {
+    fn enter(&mut self, machine: &mut Machine, client: usize, at: usize) -> Verdict {
         let mut opening = self.opening.iter();
         let is_open = opening.any(|opened| opened.client == client);
-        let member = &mut self.members[client];
         if is_open {
-            member.entry = true;
-            self.decider.entered(Ns::new(machine.now()), at, true);
+            self.members[client].entry = true;
+            let outcome = self.decider.entered(Ns::new(machine.now()), at, true);
+            self.carry_out(machine, &outcome);
         }
+        let member = &mut self.members[client];
         if member.entry {
             member.thread = Thread::Runs;
             return Verdict::Now;
@@ -186,7 +191,7 @@ impl Engaged {
     }
 
     /// A client came or went: the first protected ones pass.
-    fn protect(&mut self, now: Ns, client: usize) {
+    fn protect(&mut self, machine: &mut Machine, client: usize) {
         if !self.members[client].protected {
             return;
         }
@@ -196,7 +201,9 @@ impl Engaged {
             count += usize::from(may);
             member.passes = may;
         }
-        self.decider.set_protected(now, count > 0);
+        let now = Ns::new(machine.now());
+        let outcome = self.decider.set_protected(now, count > 0, |_| false);
+        self.carry_out(machine, &outcome);
     }
 
     /// The client at a wait queue was charged; nothing is said of those that share one.
@@ -211,15 +218,14 @@ impl Engaged {
     }
 
     /// Does what follows from something that a client did.
-    fn follow(&mut self, machine: &mut Machine) {
-        self.wake_threads(machine);
+    fn carry_out(&mut self, machine: &mut Machine, outcome: &Outcome) {
+        self.wake_threads(machine, &outcome.wakes);
         let at = machine.now().saturating_add(self.costs.rouse);
-        self.completion_thread.wake(at, self.decider.next());
+        self.completion_thread.wake(at, outcome.next);
     }
 
     /// Wakes the threads of which decisions say so.
-    fn wake_threads(&mut self, machine: &mut Machine) {
-        let wakes = self.decider.take_wakes();
+    fn wake_threads(&mut self, machine: &mut Machine, wakes: &Wakes) {
         let at = machine.now().saturating_add(self.costs.grant);
         let one = wakes.one.iter().map(|queue| (queue, 1));
         let all = wakes.all.iter().map(|queue| (queue, usize::MAX));
@@ -236,9 +242,10 @@ impl Control for Engaged {
     fn come(&mut self, machine: &mut Machine, client: usize) {
         let now = Ns::new(machine.now());
         let member = &mut self.members[client];
-        member.at = self.decider.join(now, member.user, member.spec);
-        self.protect(now, client);
-        self.follow(machine);
+        let (at, outcome) = self.decider.join(now, member.user, member.spec);
+        member.at = at;
+        self.carry_out(machine, &outcome);
+        self.protect(machine, client);
     }
 
     fn gone(&mut self, machine: &mut Machine, client: usize) {
@@ -252,18 +259,20 @@ impl Control for Engaged {
         };
         self.sleepers[at].retain(|other| *other != client);
         if slept {
-            self.decider.wakes_up(now, at, true);
+            let outcome = self.decider.wakes_up(now, at, true);
+            self.carry_out(machine, &outcome);
         }
-        if self.decider.leave(now, at) {
+        let (had_turn, outcome) = self.decider.leave(now, at);
+        if had_turn {
             self.forget_window();
         }
         self.opening.retain(|opened| opened.client != client);
-        self.protect(now, client);
-        self.follow(machine);
+        self.carry_out(machine, &outcome);
+        self.protect(machine, client);
     }
 
     fn submit(&mut self, machine: &mut Machine, client: usize, engine: usize, _: u64) -> Verdict {
-        self.wakes_up(machine.now(), client);
+        self.wakes_up(machine, client);
         let member = &mut self.members[client];
         let Some(at) = member.at.filter(|_| engine == GR && !member.passes) else {
             return Verdict::Now;
