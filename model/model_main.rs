@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [double] `loga_model.ko`: a Kepler GPU on a PCI bus of its own, and a stand-in for its driver.
+//! `[double]` `loga_model.ko`: a Kepler GPU on a PCI bus of its own, and a stand-in for its driver.
 //!
 //! This is the kernel's root: it mounts the pure parts that the host tests too (`lib.rs`), and the
 //! glue that runs them.

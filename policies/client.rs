@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] What a policy knows of a client, of the period and of its own past.
+//! `[pure]` What a policy knows of a client, of the period and of its own past.
 
 use super::KeptOfClient;
 use crate::ids::GroupId;

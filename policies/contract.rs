@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] The contract of a policy as checks on random phases, run on every policy
+//! `[pure]` The contract of a policy as checks on random phases, run on every policy
 //! of the table.
 
 use super::{ClientState, KeptOfGpu, Phase, PolicyKind};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] What `maxmin` knows of the demand of a client, of each of the two engines.
+//! `[pure]` What `maxmin` knows of the demand of a client, of each of the two engines.
 
 use super::ClientState;
 use crate::units::{Ns, VTime};

@@ -179,7 +179,9 @@ mod tests {
             decide(&mut clients);
             clients[0].throttled
         });
-        assert!(held && !clients[1].throttled && !clients[2].throttled);
+        assert!(held);
+        assert!(!clients[1].throttled);
+        assert!(!clients[2].throttled);
     }
 
     // The first is ahead on one engine, the second on the other.

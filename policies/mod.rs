@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Which clients are throttled: one file per policy.
+//! `[pure]` Which clients are throttled: one file per policy.
 //!
 //! # The contract
 //!

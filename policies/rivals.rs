@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] The clients that compete for an engine under `maxmin`: who is behind, how far another one
+//! `[pure]` The clients that compete for an engine under `maxmin`: who is behind, how far another one
 //! may be ahead, and what becomes of a lead.
 
 use super::demand::{Engine, Level};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] What the policies that go by attained service share: who competes, what a client was
+//! `[pure]` What the policies that go by attained service share: who competes, what a client was
 //! served, what throttling has cost, and which client has waited for long enough.
 
 use super::{ClientState, Phase};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] One client at a time: the token that `timeslice` and the credit policies pass on.
+//! `[pure]` One client at a time: the token that `timeslice` and the credit policies pass on.
 //!
 //! Its holder runs alone for its turn. Then all clients are throttled until no channel has work;
 //! the time that takes is the `overuse` of the clients that had work, mostly of the holder. Which

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [hw] The registers that LoGA reads, and their layouts by family.
+//! `[hw]` The registers that LoGA reads, and their layouts by family.
 //!
 //! LoGA only reads registers. Each is declared by the macro `register!` (`register.rs`) with its
 //! name in the manual, its place and its fields, and is a type of its own. Every read goes through

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [hw] How a register is declared: its name in the manual, where it is, and its fields.
+//! `[hw]` How a register is declared: its name in the manual, where it is, and its fields.
 
 /// Declares registers as in the kernel's `register!`, each as a type that holds one value of it:
 ///

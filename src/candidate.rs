@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] A client that is ready to submit, as a dispatcher sees it.
+//! `[pure]` A client that is ready to submit, as a dispatcher sees it.
 //!
 //! [`engaged`](crate::engaged) makes candidates, and a [dispatcher](crate::policies::dispatch) puts
 //! them in order. Neither has to be known here.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Claims: the load that programs which are about to start will bring to GPUs.
+//! `[pure]` Claims: the load that programs which are about to start will bring to GPUs.
 //!
 //! `loga run --gpu auto` reads the figures of all GPUs, chooses one, claims what the program is
 //! expected to want of it, and starts the program. The figures show the program only when it has

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Why a setting was refused.
+//! `[pure]` Why a setting was refused.
 //!
 //! One variant per cause, with the value that caused it. The kernel module turns
 //! these into an errno and a line in one place.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Identities: channels, TSGs, clients, groups of clients, chips.
+//! `[pure]` Identities: channels, TSGs, clients, groups of clients, chips.
 
 /// Channel ids that any supported chip can have: 12 bits in the status word.
 pub const MAX_CHANNELS: usize = 4096;

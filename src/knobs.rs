@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] The knobs of LoGA, in one table.
+//! `[pure]` The knobs of LoGA, in one table.
 //!
 //! The table makes [`Config`], which holds a value of each. From [`KNOBS`], which describes them,
 //! follow the parameters of the module, the files in `/sys/class/misc/loga/gpu<N>`, the numbers in
@@ -267,7 +267,9 @@ mod tests {
             assert_eq!(knob.parse(knob.default), Ok((knob.get)(&config)));
         }
         assert_eq!(config.policy, PolicyKind::MaxMin);
-        assert!(config.randomize && !config.enforce && !config.poll_always);
+        assert!(config.randomize);
+        assert!(!config.enforce);
+        assert!(!config.poll_always);
         assert_eq!((config.poll_ms, config.ratio), (1, 5));
         assert_eq!((config.accounting, config.scale), (None, None));
     }

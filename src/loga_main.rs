@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] LoGA as a kernel module: the same sources as `lib.rs`, and `glue`.
+//! `[glue]` LoGA as a kernel module: the same sources as `lib.rs`, and `glue`.
 
 pub mod account;
 pub mod candidate;

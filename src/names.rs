@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] The values that a setting has, and enumerations with values that are selected by name.
+//! `[pure]` The values that a setting has, and enumerations with values that are selected by name.
 
 /// The values that a setting has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] How many entries of a bounded table one tenant may have.
+//! `[pure]` How many entries of a bounded table one tenant may have.
 //!
 //! One rule for all tables that tenants fill: who has entries may have one more while it has *fewer
 //! than are left*. So it holds between users, of the entries that are free; and between the cgroups

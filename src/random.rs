@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Pseudo-random numbers from a seed: the same seed gives the same numbers.
+//! `[pure]` Pseudo-random numbers from a seed: the same seed gives the same numbers.
 
 /// A generator with 64 bits of state (Marsaglia's xorshift, 13-7-17).
 #[derive(Clone, Copy, Debug)]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Tables in memory of the caller: the kernel allocates one way, the host another, and
+//! `[pure]` Tables in memory of the caller: the kernel allocates one way, the host another, and
 //! neither while a lock is held.
 
 use core::ops::DerefMut;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Units: nanoseconds of the host clock, virtual time, weights.
+//! `[pure]` Units: nanoseconds of the host clock, virtual time, weights.
 //!
 //! All arithmetic saturates: a number at the end of its range is wrong, but it neither wraps into a
 //! small one nor stops the machine.

@@ -3,8 +3,10 @@
 //! Rules for sources, checked on their text. Files that the host and the kernel share use nothing
 //! that compiles on the host and fails only when the module is linked or loaded. Pure files import
 //! each other in one direction (`circles`), and so do those of the kernel side, of the model and of
-//! the simulator.
+//! the simulator. An assertion has one condition (`asserts`).
 
+#[path = "sources/asserts.rs"]
+mod asserts;
 #[path = "sources/circles.rs"]
 mod circles;
 

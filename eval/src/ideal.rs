@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [double] An ideal GPU: nothing costs any time but commands, and switches if asked for.
+//! `[double]` An ideal GPU: nothing costs any time but commands, and switches if asked for.
 //!
 //! It is the simulator of [`crate::world`] with LoGA and all costs at zero. Commands run to
 //! completion, contexts are served in turn. Settings can be changed while it runs, and it can note
@@ -141,7 +141,8 @@ impl IdealGpu {
         let stuck = self.world.run(end.get(), &mut None);
         let mut violations = self.world.control.violations().to_vec();
         violations.extend(self.world.machine.board.violations());
-        assert!(!stuck && violations.is_empty(), "{violations:?}");
+        assert!(!stuck, "{violations:?}");
+        assert!(violations.is_empty(), "{violations:?}");
     }
 
     /// The GPU as LoGA keeps it.

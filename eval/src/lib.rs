@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] What LoGA's rules give on the model's GPU: with costs, and on an ideal one.
+//! `[tool]` What LoGA's rules give on the model's GPU: with costs, and on an ideal one.
 //!
 //! The simulator: [`scenario`] is what is asked, [`world`] the GPU and its clients,
 //! [`control`] the schedulers, [`run`] one run, [`outcome`] its result, [`oracle`] checks of it,
@@ -12,7 +12,7 @@
 //! which of the paper's are the same here, [`draw`] and [`page`] show them. [`systems`] has
 //! experiments of papers on other systems.
 //!
-//! [`ideal`] is the same simulator without costs. On it, [`reference`] is the table of shares that
+//! [`ideal`] is the same simulator without costs. On it, [`mod@reference`] is the table of shares that
 //! a bench on the model is compared with, for the loads of [`mixes`]; [`accuracy`] says what
 //! accounting costs and how wrong it is; [`convergence`] how soon a client that comes has its
 //! share. [`output`] prints.

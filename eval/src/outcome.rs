@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] What a run of a scenario gave, or why it does not count.
+//! `[tool]` What a run of a scenario gave, or why it does not count.
 
 use crate::scenario::{self, Kind};
 use crate::world::{Booked, Got, Ledger, Usage};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Standard output of the programs: a table, or the same as JSON.
+//! `[tool]` Standard output of the programs: a table, or the same as JSON.
 
 use serde::Serialize;
 use std::io::{self, Write};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] A scenario of streams, run: how long programs took, and where they ran.
+//! `[tool]` A scenario of streams, run: how long programs took, and where they ran.
 
 use crate::arrivals::{alone, arrivals, run_under, Chooser, Rule};
 use crate::outcome::{ms, Error};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Recorded observations, given to a policy: what it would have decided.
+//! `[tool]` Recorded observations, given to a policy: what it would have decided.
 //!
 //! One JSON object per line goes in, one comes out. `docs/replay.md` describes both. Nothing is
 //! kept but the clients of the last line, so that a recording may be as long as it likes.

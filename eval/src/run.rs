@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] One run of a scenario with one seed: every GPU, every client, and the oracles.
+//! `[tool]` One run of a scenario with one seed: every GPU, every client, and the oracles.
 
 use crate::control::awake::Awake;
 use crate::control::both::Both;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] What it costs to choose among many GPUs: time of a choice, and memory.
+//! `[tool]` What it costs to choose among many GPUs: time of a choice, and memory.
 //!
 //! Programs start one after the other, and the one that has been there longest ends, so that the
 //! number of programs stays what it was. Nothing is simulated on the GPUs. Times are those of the

@@ -121,7 +121,8 @@ fn result_that_cannot_be_written_is_an_error_that_names_it() {
         let path = folder.path().join(name);
         before.contains(&(path.clone(), fs::read(path).unwrap()))
     };
-    assert!(kept("simulator-quick-10.json") && kept("simulator-quick-9.json"));
+    assert!(kept("simulator-quick-10.json"));
+    assert!(kept("simulator-quick-9.json"));
 }
 
 /// A script in the place of the virtual machine.
@@ -200,7 +201,8 @@ fn machine_that_fails_is_an_error_and_the_report_is_of_the_rest() {
         let failed = run(&results, &["--figures", "10", "--machine", &machine]);
         let said = text(&failed.stderr);
         assert_eq!(failed.status.code(), Some(1), "{said}");
-        assert!(said.contains("ten: ") && said.contains(reason), "{said}");
+        assert!(said.contains("ten: "), "{said}");
+        assert!(said.contains(reason), "{said}");
         assert!(results.join("report.html").exists());
     }
 }

@@ -54,7 +54,8 @@ fn policy_that_a_file_does_not_describe_is_that_of_the_module() {
         (module.scale, module.accounting, module.poll_always)
     );
     // A scenario shows what decisions do.
-    assert!(policy.enforce && !module.enforce);
+    assert!(policy.enforce);
+    assert!(!module.enforce);
     let named = good(&["policy.accounting=auto", "policy.scale=channels"]);
     let named = named.unwrap().policy;
     assert_eq!(

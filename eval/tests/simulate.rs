@@ -248,7 +248,8 @@ fn polling_all_the_time_measures_to_the_length_of_a_read() {
     assert!(exact.accounting_error_pct.unwrap() < 1e-3, "{exact:?}");
     let seen = gpu(&text);
     let error = seen.accounting_error_pct.unwrap();
-    assert!(error > 1e-4 && error < 0.5, "{seen:?}");
+    assert!(error > 1e-4, "{seen:?}");
+    assert!(error < 0.5, "{seen:?}");
 }
 
 #[test]
@@ -261,7 +262,8 @@ fn throttled_client_is_slowed_by_fault_and_wakeup() {
     let cheap = gpu(&format!("length_ms = 5000\n{FREE}{mixed}"));
     let dear = FREE.replace("fault_us = 0", "fault_us = 1000");
     let dear = gpu(&format!("length_ms = 5000\n{dear}{mixed}"));
-    assert!(cheap.throttles > 5 && dear.throttles > 5);
+    assert!(cheap.throttles > 5);
+    assert!(dear.throttles > 5);
     assert_eq!(cheap.loga_in_clients_ms, 0.0);
     // Each fault takes a millisecond of a client.
     assert_eq!(dear.loga_in_clients_ms, dear.faults as f64);
@@ -377,7 +379,8 @@ fn sparse_accounting_divides_the_gpu_too_and_costs_less() {
         }
     }
     assert!(sparse.accounting_error_pct.unwrap() < 2.0, "{sparse:?}");
-    assert!(sparse.loga_cpu_pct < 2.0 && burst.loga_cpu_pct > 10.0);
+    assert!(sparse.loga_cpu_pct < 2.0);
+    assert!(burst.loga_cpu_pct > 10.0);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] What runs the model inside a kernel: all `unsafe` of this module is here.
+//! `[glue]` What runs the model inside a kernel: all `unsafe` of this module is here.
 //!
 //! | file | contents |
 //! |---|---|

@@ -35,7 +35,7 @@ pub struct Timing {
     /// How long a context may continue while others wait, in ns; 0: for one command.
     pub timeslice_ns: u64,
     /// How often an idle engine scans for new work, in ns; 0: never. Then the owner calls
-    /// [`Gpu::ring_doorbell`] after every submission, and [`Gpu::advance`] if the engine may be idle.
+    /// [`Gpu::ring_doorbell`](super::Gpu::ring_doorbell) after every submission, and [`Gpu::advance`](super::Gpu::advance) if the engine may be idle.
     pub doorbell_ns: u64,
     /// How often a busy engine scans for channels that got work, to show it in the channel table,
     /// in ns; 0: never. Hardware sees the store itself.
@@ -95,7 +95,7 @@ pub trait Bus {
     fn record(&mut self, interval: Interval);
     /// The GPU interrupts the host.
     fn notify(&mut self, notice: Notice);
-    /// What time it is in a call of [`Gpu::advance`] that began at `call`. Time stands still in a
+    /// What time it is in a call of [`Gpu::advance`](super::Gpu::advance) that began at `call`. Time stands still in a
     /// call unless this says otherwise.
     fn clock(&mut self, call: u64) -> u64 {
         call

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [double] Which chip the card says it is.
+//! `[double]` Which chip the card says it is.
 //!
 //! The state machine always behaves as a GK110B: an identity changes only the registers by which
 //! drivers and LoGA tell chips apart.

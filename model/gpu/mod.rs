@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] A Kepler GPU as a state machine: channels, runlists, two engines, their registers.
+//! `[pure]` A Kepler GPU as a state machine: channels, runlists, two engines, their registers.
 //!
 //! The machine has no clock. Its owner calls [`Gpu::advance`] with the time and gets the time of
 //! the next call; everything that becomes due happens in that call, and is recorded at the time at

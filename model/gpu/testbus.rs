@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [double] Memory and host for the GPU's tests: small arrays, and counters of what happened.
+//! `[double]` Memory and host for the GPU's tests: small arrays, and counters of what happened.
 
 use super::{regs, Bus, Channel, Chid, Gpu, Interval, Notice, Timing, ENGINES};
 use crate::rm::submit;

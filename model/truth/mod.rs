@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] The ground truth: which channel of which process ran which engine, from when to when.
+//! `[pure]` The ground truth: which channel of which process ran which engine, from when to when.
 //!
 //! Intervals go into a ring that keeps the newest; totals per process go into a table that is
 //! exact however long the window is.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] The ground truth as text: what the stand-in shows in debugfs, and what reads it.
+//! `[pure]` The ground truth as text: what the stand-in shows in debugfs, and what reads it.
 //!
 //! - `log`: one line per interval, oldest first: `start_ns end_ns engine chid pid kind`, where
 //!   engine is the hardware's index (0 GR, 4 CE0) and kind is `run` or `switch`. A switch is two

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [double] The contract of engaged scheduling as checks on random events, run with every dispatcher
+//! `[double]` The contract of engaged scheduling as checks on random events, run with every dispatcher
 //! of the table.
 
 use super::DispatcherKind;

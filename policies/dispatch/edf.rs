@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Dispatcher `edf`: of the ready clients, the one whose reserve has the earliest deadline.
+//! `[pure]` Dispatcher `edf`: of the ready clients, the one whose reserve has the earliest deadline.
 //!
 //! `order = (deadline, 39 - prio)`. Deadlines that are promised come before those of other reserves.
 //!

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Which of several clients submits next, when all of them are engaged: one file per
+//! `[pure]` Which of several clients submits next, when all of them are engaged: one file per
 //! dispatcher.
 //!
 //! # The contract

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Dispatcher `prio`: of the ready clients, the one with the highest priority.
+//! `[pure]` Dispatcher `prio`: of the ready clients, the one with the highest priority.
 //!
 //! `order = 39 - prio`; equal ones in the order of their arrival. As with every dispatcher, reserves up
 //! to their part come before clients without one ([`Rank`](crate::candidate::Rank)).

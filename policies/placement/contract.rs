@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [double] The contract of placement as checks on random pools, run with every policy of the table.
+//! `[double]` The contract of placement as checks on random pools, run with every policy of the table.
 
 use super::{choose, Bound, Cost, Demand, Gpu, Needs, Newcomer, Placement, PPM, STATIC};
 use crate::random::XorShift;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Placement `dtf`: programs that copy go beside programs that compute.
+//! `[pure]` Placement `dtf`: programs that copy go beside programs that compute.
 //!
 //! `cost = (max(C + c, X + x) / speed, (C + c + X + x) / speed)`, with c and x the parts of its time
 //! for which a program computes and copies, and C and X the sums over the programs there.

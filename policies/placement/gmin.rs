@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Placement `gmin`: the GPU to which the fewest programs are bound.
+//! `[pure]` Placement `gmin`: the GPU to which the fewest programs are bound.
 //!
 //! `cost = n`.
 //!

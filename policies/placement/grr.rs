@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Placement `grr`: the next GPU in turn.
+//! `[pure]` Placement `grr`: the next GPU in turn.
 //!
 //! `cost = (index - last - 1) mod N`, over the N GPUs of the pool.
 //!

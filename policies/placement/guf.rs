@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Placement `guf`: the GPU of which the least is used.
+//! `[pure]` Placement `guf`: the GPU of which the least is used.
 //!
 //! `cost = (U + u) / speed`, with u the part of its time for which a program uses the GPU, computing
 //! or copying, and U the sum over the programs there.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Placement `gwtmin`: the GPU to which the fewest programs are bound for its speed.
+//! `[pure]` Placement `gwtmin`: the GPU to which the fewest programs are bound for its speed.
 //!
 //! `cost = (n + 1) / speed`. The program itself counts too: with `n / speed` an idle slow GPU would
 //! be as good as an idle fast one.

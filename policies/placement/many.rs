@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] The choice among thousands of GPUs.
+//! `[pure]` The choice among thousands of GPUs.
 //!
 //! [`choose`](super::choose) asks the policy for the cost of each GPU, and `wait` needs several
 //! passes over the programs of a GPU for it. [`Sums`] of a GPU, which change only when its programs

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] On which GPU a program that is about to start should run: one file per policy.
+//! `[pure]` On which GPU a program that is about to start should run: one file per policy.
 //!
 //! # The contract
 //!

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Placement `rtf`: the GPU whose programs, with the new one, will be done the earliest.
+//! `[pure]` Placement `rtf`: the GPU whose programs, with the new one, will be done the earliest.
 //!
 //! `cost = sum of what its programs have left + T / speed`, with T the time of the program alone on
 //! the fastest GPU. A program without a history counts as if it had half of T left.

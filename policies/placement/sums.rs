@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Sums over the programs of a GPU, see `many`.
+//! `[pure]` Sums over the programs of a GPU, see `many`.
 
 /// Sums over the programs of a GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

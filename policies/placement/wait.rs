@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Placement `wait`: the GPU on which the program adds the least slowdown, its own included.
+//! `[pure]` Placement `wait`: the GPU on which the program adds the least slowdown, its own included.
 //!
 //! `cost = weight * S(a) * slower + sum over the programs there of weight * (S with a - S without)`,
 //! with the slowdown `S = max(want / share, min(1 + want * B / run, 1 / (1 - W))) + copy / copies - 1`:

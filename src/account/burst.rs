@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] `accounting=burst`: the engine is polled without a break during polling phases.
+//! `[pure]` `accounting=burst`: the engine is polled without a break during polling phases.
 
 use super::{clear, goes_on, slot_of, PhaseTotals, Slot, UsedSlots};
 use crate::regs::Occupant;
@@ -9,8 +9,8 @@ use crate::units::Ns;
 /// Accounts one engine. One per GPU, used by its poller only.
 ///
 /// The table of slots belongs to the caller and is passed in; its length decides
-/// which occupants are known: [`MAX_CHANNELS`] for channels, [`MAX_SLOTS`] for
-/// groups too.
+/// which occupants are known: [`MAX_CHANNELS`](crate::ids::MAX_CHANNELS) for channels,
+/// [`MAX_SLOTS`](super::MAX_SLOTS) for groups too.
 pub struct Accountant {
     current: Occupant,
     /// Up to when time has been charged.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] From scans of a channel to commands submitted and completed.
+//! `[pure]` From scans of a channel to commands submitted and completed.
 //!
 //! A channel's commands lie in a ring. GP_PUT is where the program writes the next one, GP_GET
 //! where the GPU fetches the next one. Fetched is not completed: while the channel has work, its

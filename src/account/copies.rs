@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Accounting of the copy engine, beside that of the compute engine and from fewer reads.
+//! `[pure]` Accounting of the copy engine, beside that of the compute engine and from fewer reads.
 //!
 //! With burst accounting its status word is read once in [`POLLS_PER_COPY_READ`] polls of the
 //! compute word, with sparse accounting at each sample of it. A copy is seen to begin and to end up
@@ -336,7 +336,8 @@ mod tests {
             copies.begin_samples();
             copies.sample(&engine, ns(4));
             copies.end_samples();
-            assert!(copies.found().is_none() && copies.occupant(&engine).is_none());
+            assert!(copies.found().is_none());
+            assert!(copies.occupant(&engine).is_none());
             assert_eq!(engine.reads.get(), 0);
         });
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Exponential decay, `exp(-time / tau)`, in integers.
+//! `[pure]` Exponential decay, `exp(-time / tau)`, in integers.
 //!
 //! The exponent is made one of two. Its whole part is a shift, the first four bits of its fraction
 //! select a factor from a table, and the factor of the rest, which is above 0.957, is the series of

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Whether polling phases show what a client does: two estimates compared.
+//! `[pure]` Whether polling phases show what a client does: two estimates compared.
 //!
 //! With burst accounting a polling phase stands for the non-polling phase before it. A client that
 //! finds out when the poller polls can run when it does not. So the status word is read at random

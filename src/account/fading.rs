@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Fading means: which part of the recent past a client had the GPU, which part it waited for
+//! `[pure]` Fading means: which part of the recent past a client had the GPU, which part it waited for
 //! it, and which part it had the copy engine.
 //!
 //! A mean weighs the time `t` ago by `exp(-t / tau)`. There are two of each, with `tau` of 2 s and
@@ -268,8 +268,10 @@ mod tests {
         let (mut fading, mut now) = (Fading::default(), SINCE);
         book(&mut fading, &mut now, 20, 25, 10);
         let means = fading.at(now, SINCE);
-        assert!(near(means.busy_2s, 500_000) && near(means.busy_30s, 500_000));
-        assert!(near(means.waited_2s, 200_000) && near(means.waited_30s, 200_000));
+        assert!(near(means.busy_2s, 500_000));
+        assert!(near(means.busy_30s, 500_000));
+        assert!(near(means.waited_2s, 200_000));
+        assert!(near(means.waited_30s, 200_000));
     }
 
     #[test]
@@ -287,15 +289,19 @@ mod tests {
         // Long enough for both means to forget the beginning.
         book(&mut fading, &mut now, 12_000, 50, 50);
         let means = fading.at(now, SINCE);
-        assert!(near(means.busy_2s, ONE_PPM) && near(means.waited_30s, ONE_PPM));
+        assert!(near(means.busy_2s, ONE_PPM));
+        assert!(near(means.waited_30s, ONE_PPM));
         let later = fading.at(now.saturating_add(Ns::from_ms(2_000)), SINCE);
-        assert!(near(later.busy_2s, 367_879) && near(later.busy_30s, 935_507));
-        assert!(near(later.waited_2s, 367_879) && near(later.waited_30s, 935_507));
+        assert!(near(later.busy_2s, 367_879));
+        assert!(near(later.busy_30s, 935_507));
+        assert!(near(later.waited_2s, 367_879));
+        assert!(near(later.waited_30s, 935_507));
         // What it did before is kept when it comes back.
         now = now.saturating_add(Ns::from_ms(30_000));
         book(&mut fading, &mut now, 1, 0, 0);
         let means = fading.at(now, SINCE);
-        assert!(means.busy_2s < 10 && near(means.busy_30s, 367_266));
+        assert!(means.busy_2s < 10);
+        assert!(near(means.busy_30s, 367_266));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] From time per channel to time per client.
+//! `[pure]` From time per channel to time per client.
 
 use super::{EngineKind, PhaseTotals, Slot};
 use crate::policies::ClientState;

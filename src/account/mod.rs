@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] From changes of the engine's occupant to time on the engine per channel.
+//! `[pure]` From changes of the engine's occupant to time on the engine per channel.
 //!
 //! Time between two observed changes is charged to the occupant between them. The occupant at the
 //! end of the phase is charged to the end, and an occupant that did not change gets the whole

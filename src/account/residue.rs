@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] What runs between two polling phases: samples of the engine after a decision.
+//! `[pure]` What runs between two polling phases: samples of the engine after a decision.
 //!
 //! *While no client is throttled*, the non-polling phase is cut into [`EVEN`] strata of one length,
 //! and in each the status word is read once, at an instant drawn uniformly: the time found of a
@@ -296,7 +296,8 @@ mod tests {
         let end = Ns::from_us(16_105).saturating_add(Ns::new(100));
         assert_eq!(residue.found(), [(THROTTLED, end)]);
         let end = START.saturating_add(end);
-        assert!(next >= end && next < end.saturating_add(Ns::from_us(1_611)));
+        assert!(next >= end);
+        assert!(next < end.saturating_add(Ns::from_us(1_611)));
     }
 
     #[test]

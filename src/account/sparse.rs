@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Sparse accounting: reads of the status word at random instants.
+//! `[pure]` Sparse accounting: reads of the status word at random instants.
 //!
 //! Time is cut into strata of one length `S`, without gaps. In each, the status word is read once,
 //! at an instant drawn uniformly, and the occupant is charged `S`.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Which clients wait for the engine: samples of the channel table between polls.
+//! `[pure]` Which clients wait for the engine: samples of the channel table between polls.
 //!
 //! A client waits while one of its channels has work and none of them is on the engine. One client
 //! after the other is sampled, once in [`READS_PER_SAMPLE`] reads on average. A client does not

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] An account of GPU time that earns a part of all time.
+//! `[pure]` An account of GPU time that earns a part of all time.
 
 use super::unsigned;
 use crate::units::{signed, Ns};
@@ -95,7 +95,8 @@ mod tests {
         }
         let pays = account.from(now).saturating_sub(now);
         // It earned while it ran.
-        assert!(pays > MS(5_450_000) && pays < MS(5_470_000));
+        assert!(pays > MS(5_450_000));
+        assert!(pays < MS(5_470_000));
     }
 
     #[test]
@@ -103,7 +104,8 @@ mod tests {
         let mut account = Overlap::default();
         assert_eq!(account.pay_in_full(MS(0), MS(1000)), MS(940));
         assert_eq!(account.pay_in_full(MS(0), MS(1000)), MS(1000));
-        assert!(account.owes(MS(59_999)) && account.has(MS(60_002)));
+        assert!(account.owes(MS(59_999)));
+        assert!(account.has(MS(60_002)));
     }
 
     #[test]
@@ -111,6 +113,7 @@ mod tests {
         let mut account = Overlap::default();
         account.pay(MS(0), Ns::new(u64::MAX));
         account.pay(MS(1), Ns::new(u64::MAX));
-        assert!(account.owes(MS(2)) && !account.has(Ns::new(u64::MAX)));
+        assert!(account.owes(MS(2)));
+        assert!(!account.has(Ns::new(u64::MAX)));
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] What the completion thread has to do next, and what follows from what it has read.
+//! `[pure]` What the completion thread has to do next, and what follows from what it has read.
 //!
 //! The completion thread asks [`Decider::next_action`], does it without the caller's lock, and
 //! reports:
@@ -18,8 +18,7 @@ use super::decider::Decider;
 use super::detection::{Due, Left};
 use super::leftovers::{Doing, Leftovers};
 use super::missed::Miss;
-use super::outcome::Outcome;
-use super::reports::Report;
+use super::outcome::{Outcome, Report};
 use super::running::Running;
 use super::submissions::Submissions;
 use super::{Record, HT_DEPTH, MAX_GRANT, WAIT_QUEUES};

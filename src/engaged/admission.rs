@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Admission: which reserves can be kept together.
+//! `[pure]` Admission: which reserves can be kept together.
 //!
 //! What is promised is a part of the GPU, or deadlines besides: those of *firm* reserves
-//! ([`Terms::is_firm`]). With `C_i`, `T_i`, `D_i` the capacity, period and deadline of `i`, `n_i` its
+//! ([`Terms::is_firm`](super::Terms::is_firm)). With `C_i`, `T_i`, `D_i` the capacity, period and deadline of `i`, `n_i` its
 //! submissions in a period, `L_j` the longest command of `j` times how many of them are in flight,
 //! `E_i` by how much they, or a grant that is not used, may take more than was left
-//! ([`Terms::overrun`]), `delta` the time from the end of a command until the next one runs,
+//! ([`Terms::overrun`](super::Terms::overrun)), `delta` the time from the end of a command until the next one runs,
 //! `C_i' = C_i + n_i * delta`, all of these have to hold:
 //!
 //! ```text

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] AE, apriori enforcement: a command of expected cost `x` starts when `e >= x` and `e > 0`.
+//! `[pure]` AE, apriori enforcement: a command of expected cost `x` starts when `e >= x` and `e > 0`.
 //!
 //! `e` is what is left: `e -= used` at an end, `e = min(max(C, x), e + C)` at the end of each period,
 //! with `x` the cost of the command that waits, 0 without one.

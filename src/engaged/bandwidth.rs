@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] CBS: a constant-bandwidth server for commands that cannot be stopped.
+//! `[pure]` CBS: a constant-bandwidth server for commands that cannot be stopped.
 //!
 //! State: `e`, what is left, and `d`, the deadline up to which it is for. Both together name a time
 //! `v = d - e * T / C`, up to which the server has had all that it is promised. Each use `u` moves

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Work that is on the engine beside the turn of another client.
+//! `[pure]` Work that is on the engine beside the turn of another client.
 
 use super::submissions::Submissions;
 use super::{Owed, Record, SHARED_QUEUE};

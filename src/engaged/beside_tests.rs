@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [double] Tests of what clients owe that ran beside the turns of others.
+//! `[double]` Tests of what clients owe that ran beside the turns of others.
 
 use super::submissions_tests::{granted, prio, prt, US};
 use super::{Client, Owed, Record, Submissions, RECORDS, SHARED_QUEUE, STARVED, WAIT_QUEUES};
@@ -25,8 +25,10 @@ fn passes(wait_queues: &[usize]) -> bool {
 
 #[test]
 fn client_that_comes_anew_owes_what_its_user_owes() {
-    assert!(passes(&[]) && passes(&[0, 2]));
-    assert!(!passes(&[1]) && !passes(&[2, 1, 0]));
+    assert!(passes(&[]));
+    assert!(passes(&[0, 2]));
+    assert!(!passes(&[1]));
+    assert!(!passes(&[2, 1, 0]));
 }
 
 #[test]
@@ -62,8 +64,10 @@ fn waits_after_ten_seconds(at: usize) -> Ns {
 #[test]
 fn what_ran_for_seconds_is_paid_for_in_minutes() {
     let waits = waits_after_ten_seconds(1);
-    assert!(waits > US(150_000_000) && waits < US(160_000_000));
+    assert!(waits > US(150_000_000));
+    assert!(waits < US(160_000_000));
     // Not by users that share the wait queue of all.
     let waits = waits_after_ten_seconds(SHARED_QUEUE);
-    assert!(waits > US(59_000_000) && waits < US(61_000_000));
+    assert!(waits > US(59_000_000));
+    assert!(waits < US(61_000_000));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] One client of an engaged GPU, and what is set for it.
+//! `[pure]` One client of an engaged GPU, and what is set for it.
 
 use super::history::{Predictor, Record};
 use super::leftovers::Overlap;

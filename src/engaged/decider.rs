@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] What is decided on the submissions of one GPU: the fault path and the completion thread
+//! `[pure]` What is decided on the submissions of one GPU: the fault path and the completion thread
 //! without threads, pages and registers.
 //!
 //! The caller has a lock around it, a clock, and threads that sleep at wait queues. It tells the
@@ -365,7 +365,7 @@ impl<S: Storage<Of<Record>: 'static>> Decider<S> {
     }
 
     /// Decides by these specs from now on. `bounds`: the longest command of others that the reserve
-    /// of each [bears](Specs::bears).
+    /// of each bears, see [`Specs::bounds`].
     pub fn set_specs<R>(
         &mut self,
         now: Ns,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [double] The decider with applications, a GPU and a completion thread of a random history.
+//! `[double]` The decider with applications, a GPU and a completion thread of a random history.
 
-use super::decider_tests::{decider, Caller};
+use super::decider_tests::{decider, Harness};
 use super::submissions_tests::US;
 use super::{Action, Doing, Prio, Reading, Running, Store};
 use crate::ids::Chid;
@@ -32,7 +32,7 @@ struct Application {
 
 /// Applications, their GPU and its completion thread.
 struct World {
-    decider: Caller,
+    decider: Harness,
     applications: Vec<Application>,
     random: XorShift,
     /// What was stored through the window.

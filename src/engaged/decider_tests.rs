@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [double] Tests of what is decided on stores, and of what the completion thread has to do. They
+//! `[double]` Tests of what is decided on stores, and of what the completion thread has to do. They
 //! play the completion thread: each tells what it would have read.
 
 use super::submissions_tests::US;
@@ -25,13 +25,13 @@ const NICE: Prio = Prio::NORMAL;
 
 /// A decider with a caller that keeps what follows from each event until a test asks for it.
 #[derive(Default)]
-pub(super) struct Caller {
+pub(super) struct Harness {
     decider: Decider<Vectors>,
     wakes: Wakes,
     last: Outcome,
 }
 
-impl Deref for Caller {
+impl Deref for Harness {
     type Target = Decider<Vectors>;
 
     fn deref(&self) -> &Decider<Vectors> {
@@ -39,7 +39,7 @@ impl Deref for Caller {
     }
 }
 
-impl Caller {
+impl Harness {
     fn keep<R>(&mut self, (answer, outcome): (R, Outcome)) -> R {
         self.wakes.add(&outcome.wakes);
         self.last = outcome;
@@ -177,8 +177,8 @@ fn engine() -> Option<Submissions<Vectors>> {
 }
 
 /// With clients of so many users, at the wait queues from 0 on.
-pub(super) fn decider(clients: u32) -> Caller {
-    let mut decider = Caller::default();
+pub(super) fn decider(clients: u32) -> Harness {
+    let mut decider = Harness::default();
     decider.replace(US(0), &mut engine());
     for user in 0..clients {
         // CAST: a few.
@@ -196,20 +196,20 @@ fn channels(all: &[Chid]) -> Running {
 }
 
 /// One thread each of these is woken, and all threads of none.
-fn wakes_one(decider: &mut Caller, wait_queues: &[usize]) {
+fn wakes_one(decider: &mut Harness, wait_queues: &[usize]) {
     let wakes = decider.take_wakes();
     assert!(wakes.one.iter().eq(wait_queues.iter().copied()));
     assert_eq!(wakes.all.iter().count(), 0);
 }
 
 /// The client at a wait queue stores, and has to wait.
-fn waits(decider: &mut Caller, now: Ns, at: usize) {
+fn waits(decider: &mut Harness, now: Ns, at: usize) {
     assert_eq!(decider.store(now, at, NICE), Store::Waits);
     decider.sleeps(at);
 }
 
 /// The client at a wait queue submits commands of a channel, and its window is closed.
-fn submits(decider: &mut Caller, now: Ns, at: usize, chid: Chid) {
+fn submits(decider: &mut Harness, now: Ns, at: usize, chid: Chid) {
     assert_eq!(decider.store(now, at, NICE), Store::Opens);
     decider.entered(now, at, true);
     decider.rings_checked(now, true);
@@ -220,7 +220,7 @@ fn submits(decider: &mut Caller, now: Ns, at: usize, chid: Chid) {
 }
 
 /// The channels of the turn were read: `rest` have work that rests.
-fn ends(decider: &mut Caller, now: Ns, busy: bool, rest: &[Chid]) -> Option<Completion> {
+fn ends(decider: &mut Harness, now: Ns, busy: bool, rest: &[Chid]) -> Option<Completion> {
     let of = decider.work();
     let reading = Reading {
         of,
@@ -234,11 +234,12 @@ fn ends(decider: &mut Caller, now: Ns, busy: bool, rest: &[Chid]) -> Option<Comp
 
 #[test]
 fn store_without_turns_passes_and_the_watcher_stops() {
-    let mut decider = Caller::default();
+    let mut decider = Harness::default();
     assert_eq!(decider.store(US(1), 0, NICE), Store::Undecided);
     assert_eq!(decider.next_action(US(1)), Action::Stop);
     assert_eq!((decider.next(), decider.join(US(1), 7, None)), (None, None));
-    assert!(!decider.has_leaked() && decider.take_wakes().is_empty());
+    assert!(!decider.has_leaked());
+    assert!(decider.take_wakes().is_empty());
 }
 
 #[test]
@@ -246,7 +247,8 @@ fn store_of_a_client_waits_for_the_submission_of_another() {
     let mut decider = decider(2);
     submits(&mut decider, US(10), 0, A);
     waits(&mut decider, US(12), 1);
-    assert!(decider.queues(1) && !decider.queues(0));
+    assert!(decider.queues(1));
+    assert!(!decider.queues(0));
     assert!(decider.work().running.has(A));
     let next = decider.next().unwrap();
     assert_eq!(decider.next_action(next), Action::Read);
@@ -275,7 +277,8 @@ fn further_store_joins_the_window_until_it_is_closed() {
     // The entries are going.
     waits(&mut decider, next, 0);
     decider.closed(next, &channels(&[A, B]));
-    assert!(decider.work().running.has(A) && decider.work().running.has(B));
+    assert!(decider.work().running.has(A));
+    assert!(decider.work().running.has(B));
 }
 
 #[test]
@@ -292,7 +295,7 @@ fn window_without_a_store_is_no_submission_and_the_next_passes() {
 }
 
 /// The client at a wait queue gets an entry and stores nothing, and its window is closed.
-fn stores_nothing(decider: &mut Caller, now: Ns, at: usize) {
+fn stores_nothing(decider: &mut Harness, now: Ns, at: usize) {
     assert_eq!(decider.store(now, at, NICE), Store::Opens);
     let end = now.saturating_add(WINDOW);
     assert_eq!(decider.next_action(end), Action::Close);
@@ -303,7 +306,7 @@ fn stores_nothing(decider: &mut Caller, now: Ns, at: usize) {
 #[test]
 fn client_competes_for_the_gpu_from_its_first_submission_until_it_uses_no_grant_any_more() {
     let mut decider = decider(1);
-    let competes = |decider: &Caller| decider.client(0).unwrap().competes();
+    let competes = |decider: &Harness| decider.client(0).unwrap().competes();
     stores_nothing(&mut decider, US(100), 0);
     assert!(!competes(&decider));
     for round in 1..=2 {
@@ -390,7 +393,7 @@ fn work_that_rests_goes_on_beside_the_next_turn_which_does_not_pay_for_it() {
     wakes_one(&mut decider, &[1]);
     assert!(decider.leftovers().channels().map(|(_, chid)| chid).eq([A]));
     let first = decider.leftovers().channels().next().unwrap();
-    let reads = |decider: &mut Caller, now, doing| {
+    let reads = |decider: &mut Harness, now, doing| {
         decider.leftovers_read(now, [(first, doing)].into_iter(), None);
     };
     reads(&mut decider, US(209), Doing::Rests);
@@ -409,7 +412,7 @@ fn work_that_rests_goes_on_beside_the_next_turn_which_does_not_pay_for_it() {
 
 /// The client at a wait queue submits commands of these channels, which all rest until its turn
 /// ends. False if it has to wait instead.
-fn rests(decider: &mut Caller, now: Ns, at: usize, chids: &[Chid]) -> bool {
+fn rests(decider: &mut Harness, now: Ns, at: usize, chids: &[Chid]) -> bool {
     decider.leftovers_read(now, core::iter::empty(), None);
     if decider.store(now, at, NICE) != Store::Opens {
         return false;
@@ -432,7 +435,7 @@ fn chids(first: u32, count: u32) -> Vec<Chid> {
 }
 
 /// Fills the table of leftovers with channels of eight clients of one user.
-fn fill(decider: &mut Caller) {
+fn fill(decider: &mut Harness) {
     for client in 0..8 {
         assert_eq!(decider.join(US(0), 7, None), Some(client));
         // CAST: a few.
@@ -450,7 +453,8 @@ fn one_user_that_fills_the_leftovers_stops_nobody_else() {
     for turn in 10..20 {
         assert!(rests(&mut decider, US(1000 * turn), other, &[A]));
     }
-    assert!(decider.leftovers().is_crowded() && !decider.leftovers().has(A));
+    assert!(decider.leftovers().is_crowded());
+    assert!(!decider.leftovers().has(A));
     assert_eq!(decider.store(US(21_000), other, NICE), Store::Opens);
 }
 
@@ -460,7 +464,7 @@ fn channel_for_which_no_room_is_left_pays_when_it_is_on_the_engine() {
     fill(&mut decider);
     let other = decider.join(US(0), 8, None).unwrap();
     assert!(rests(&mut decider, US(10_000), other, &[A]));
-    let strays = |decider: &mut Caller, now| {
+    let strays = |decider: &mut Harness, now| {
         decider.leftovers_read(now, core::iter::empty(), Some(other));
     };
     strays(&mut decider, US(11_000));
@@ -485,14 +489,17 @@ fn overdue_turn_lets_all_others_pass_and_their_entries_go_after_it() {
     let mut now = US(10).saturating_add(MAX_GRANT).saturating_add(US(10));
     assert_eq!(decider.next_action(now), Action::Again);
     let wakes = decider.take_wakes();
-    assert!(wakes.all.iter().any(|at| at == 1) && !wakes.all.iter().any(|at| at == 0));
+    assert!(wakes.all.iter().any(|at| at == 1));
+    assert!(!wakes.all.iter().any(|at| at == 0));
     assert_eq!(decider.store(now, 1, NICE), Store::Undecided);
     assert!(!decider.queues(1));
     // Not before its end.
-    assert!(decider.has_leaked() && !decider.take_leak());
+    assert!(decider.has_leaked());
+    assert!(!decider.take_leak());
     now = now.saturating_add(US(10));
     assert!(ends(&mut decider, now, false, &[]).is_some());
-    assert!(decider.take_leak() && !decider.has_leaked());
+    assert!(decider.take_leak());
+    assert!(!decider.has_leaked());
     decider.undecided(now, &channels(&[B]));
     assert!(decider.work().undecided.has(B));
 }
@@ -535,7 +542,8 @@ fn client_that_leaves_in_its_turn_passes_it_on() {
     assert!(decider.work().running.is_empty());
     // Its wait queue is vacant, and entries may be there.
     assert_eq!(decider.store(US(21), 0, NICE), Store::Undecided);
-    assert!(decider.take_leak() && decider.leave(US(22), 1));
+    assert!(decider.take_leak());
+    assert!(decider.leave(US(22), 1));
 }
 
 #[test]
@@ -567,7 +575,7 @@ fn spec_of_a_place_is_set_for_its_client_and_users_set_none_for_the_crowd() {
     let at = decider.join(US(1), 7, Some(0)).unwrap();
     decider.store(US(2), at, NICE);
     let setting =
-        |decider: &Caller, at| *decider.submissions().unwrap().client(at).unwrap().setting();
+        |decider: &Harness, at| *decider.submissions().unwrap().client(at).unwrap().setting();
     assert_eq!(
         (setting(&decider, at).prio, setting(&decider, at).mode),
         (prio, mode)
@@ -583,7 +591,8 @@ fn spec_of_a_place_is_set_for_its_client_and_users_set_none_for_the_crowd() {
     decider.store(US(5), crowd, prio);
     assert_eq!(setting(&decider, crowd).prio, NICE);
     assert_eq!(decider.follow(US(6), crowd, Some(0)), Some(false));
-    assert!(decider.take_leak() && decider.take_wakes().all.iter().any(|at| at == crowd));
+    assert!(decider.take_leak());
+    assert!(decider.take_wakes().all.iter().any(|at| at == crowd));
 }
 
 #[test]
@@ -641,7 +650,7 @@ fn all_pass_while_the_completion_thread_is_silent_and_are_decided_on_once_it_run
 
 #[test]
 fn silence_without_submissions_lets_nobody_wait_later() {
-    let mut decider = Caller::default();
+    let mut decider = Harness::default();
     assert!(!decider.falls_silent(US(0)));
     decider.replace(US(0), &mut engine());
     assert!(decider.falls_silent(US(1)));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] What a set of promises asks of an engine up to each deadline, for
+//! `[pure]` What a set of promises asks of an engine up to each deadline, for
 //! [`deadlines`](super::deadlines).
 
 use super::Terms;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] When the completion thread of an engaged GPU has to do something, and what.
+//! `[pure]` When the completion thread of an engaged GPU has to do something, and what.
 //!
 //! One client at a time has the turn. It goes through three stages, and under
 //! [`Mode::Ht`](super::Mode::Ht) comes back to the first ones while it is in the last:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [double] Tests of when commands of a turn are read, and of what they used.
+//! `[double]` Tests of when commands of a turn are read, and of what they used.
 
 use super::{Detection, Due, Ended, Grant, Left};
 use crate::units::Ns;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [double] Tests of several submissions in flight.
+//! `[double]` Tests of several submissions in flight.
 
 use super::submissions_tests::{granted, ht, prio, prt, US};
 use super::{Kind, Setting, Submissions, Terms};

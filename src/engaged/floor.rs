@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Floor: what no priority takes from the other clients.
+//! `[pure]` Floor: what no priority takes from the other clients.
 //!
 //! Rule: of the clients without a reserve, one that has waited for [`STARVED`] passes before those
 //! of a higher priority, while the account has anything left. The account earns a twentieth of all

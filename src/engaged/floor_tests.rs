@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [double] Tests of what a hog of a high priority leaves the others.
+//! `[double]` Tests of what a hog of a high priority leaves the others.
 
 use super::submissions_tests::{granted, prio, prt, US};
 use super::{Kind, Setting, Terms, BACKGROUND, STARVED};
@@ -68,14 +68,16 @@ fn time_from_an_arrival_to_its_grant_is_counted_once() {
 fn client_of_the_lowest_priority_passes_once_a_second() {
     let (used, longest) = beside_a_hog(US(5_000), 1, prt(39), 60);
     assert!(longest < STARVED.saturating_add(US(9_000)));
-    assert!(used >= US(57 * 5_000) && used <= US(60 * 5_000));
+    assert!(used >= US(57 * 5_000));
+    assert!(used <= US(60 * 5_000));
 }
 
 #[test]
 fn clients_that_starved_get_a_twentieth_together() {
     let (used, _) = beside_a_hog(US(100_000), 5, prt(39), 60);
     // 3 s, what the account may have at first, and a command.
-    assert!(used >= US(2_800_000) && used <= US(3_150_000));
+    assert!(used >= US(2_800_000));
+    assert!(used <= US(3_150_000));
 }
 
 #[test]
@@ -137,7 +139,8 @@ fn account_of_the_floor_bounds_what_passes_beside_protected_work() {
             step = engine.timer(now);
         }
     }
-    assert!(used >= US(2_800_000) && used <= US(3_250_000), "{used:?}");
+    assert!(used >= US(2_800_000), "{used:?}");
+    assert!(used <= US(3_250_000), "{used:?}");
 }
 
 #[test]

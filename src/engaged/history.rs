@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] How long the next command of a client will take, by its last ones.
+//! `[pure]` How long the next command of a client will take, by its last ones.
 //!
 //! A record has the mean cost of the commands that came after two of certain lengths (powers of
 //! two), and the mean of how far they were off: both move by an eighth of what is new. A client
@@ -260,7 +260,8 @@ mod tests {
         // Lengths of the same power of two.
         (0..200).for_each(|round| history.learn(us(550 + 400 * (round % 2)), false));
         let forecast = history.forecast();
-        assert!(forecast.mean > us(700) && forecast.mean < us(800));
+        assert!(forecast.mean > us(700));
+        assert!(forecast.mean < us(800));
         assert!(forecast.charge(false) > us(1000));
     }
 
@@ -272,7 +273,8 @@ mod tests {
         (0..100).for_each(|_| history.learn(us(710), true));
         let forecast = history.forecast();
         assert_eq!(forecast.expected(false), us(700));
-        assert!(forecast.expected(true) > us(709) && forecast.expected(true) <= us(710));
+        assert!(forecast.expected(true) > us(709));
+        assert!(forecast.expected(true) <= us(710));
     }
 
     #[test]
@@ -295,7 +297,8 @@ mod tests {
         (0..3).for_each(|_| history.learn(us(1000), true));
         (0..100).for_each(|_| history.learn(us(700), true));
         let forecast = history.forecast();
-        assert!(forecast.expected(true) >= us(700) && forecast.expected(true) < us(705));
+        assert!(forecast.expected(true) >= us(700));
+        assert!(forecast.expected(true) < us(705));
         assert!(forecast.mean <= forecast.expected(true));
     }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Channels with work that goes on after the turn in which it was submitted has ended.
+//! `[pure]` Channels with work that goes on after the turn in which it was submitted has ended.
 //!
 //! A channel that waits for a semaphore keeps nobody from the engine: what it waits for may itself
 //! wait for its turn. So its client's turn ends after [`REST`], and the channel stays noted here with
@@ -257,7 +257,8 @@ mod tests {
         assert_eq!(ran, Some((7, US(100))));
         assert_eq!(left.note(US(350), None, |_, _| Doing::Nothing), None);
         assert_eq!(left.note(US(370), None, |_, _| Doing::Nothing), None);
-        assert!(left.next().is_none() && left.channels().next().is_none());
+        assert!(left.next().is_none());
+        assert!(left.channels().next().is_none());
     }
 
     #[test]
@@ -265,7 +266,8 @@ mod tests {
         let mut left = Leftovers::default();
         left.add(US(0), A, 7);
         assert_eq!(left.note(US(20), None, |_, _| Doing::Nothing), None);
-        assert!(left.has(A) && left.next() == Some(US(40)));
+        assert!(left.has(A));
+        assert!(left.next() == Some(US(40)));
         assert_eq!(
             left.note(US(40), None, |_, _| Doing::Runs),
             Some((7, US(20)))
@@ -293,7 +295,8 @@ mod tests {
         }
         assert!(!left.is_crowded());
         left.add(US(0), A, 7);
-        assert!(left.is_crowded() && !left.has(A));
+        assert!(left.is_crowded());
+        assert!(!left.has(A));
         left.add(US(0), B, 8);
         assert!(left.has(B));
         // Of another wait queue that has left no more than is noted: its turn, or none at all.
@@ -305,7 +308,8 @@ mod tests {
         let ran = left.note(US(140), Some(7), |_, _| Doing::Rests);
         assert_eq!((ran, left.next()), (Some((7, US(100))), Some(US(240))));
         left.leave(7);
-        assert!(!left.is_crowded() && left.next().is_none());
+        assert!(!left.is_crowded());
+        assert!(left.next().is_none());
     }
 
     #[test]

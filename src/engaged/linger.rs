@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Linger: for how long the engine is kept free after protected work.
+//! `[pure]` Linger: for how long the engine is kept free after protected work.
 //!
 //! It is a set length, or it *adapts*, and the set length is the most.
 //!
@@ -195,7 +195,8 @@ mod tests {
         let frame = [US(300), US(300), US(300), US(12_000)];
         for times in [60, 61, 62, 63, 110, 111] {
             let kept = after(&frame, times);
-            assert!(kept > US(300) && kept <= US(450));
+            assert!(kept > US(300));
+            assert!(kept <= US(450));
         }
     }
 
@@ -220,7 +221,8 @@ mod tests {
         pauses[7] = US(3_000);
         for times in 201..240 {
             let kept = after(&pauses, times);
-            assert!(kept > US(100) && kept < US(200));
+            assert!(kept > US(100));
+            assert!(kept < US(200));
         }
     }
 

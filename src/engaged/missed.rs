@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] What is counted of deadlines that were missed, and what is promised of a submission. See
+//! `[pure]` What is counted of deadlines that were missed, and what is promised of a submission. See
 //! `misses` for when one is.
 
 use crate::units::Ns;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Deadlines that are missed: those that were promised, and those whose conditions were
+//! `[pure]` Deadlines that are missed: those that were promised, and those whose conditions were
 //! broken.
 //!
 //! A submission of a client with a firm reserve is *due* at the deadline of its server. It is a

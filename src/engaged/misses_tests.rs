@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [double] Tests of deadlines that are missed.
+//! `[double]` Tests of deadlines that are missed.
 
 use super::submissions_tests::{engine, granted, ht, prt, US};
 use super::{

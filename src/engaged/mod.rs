@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Engaged scheduling: every submission of a client is decided on before it reaches the GPU.
+//! `[pure]` Engaged scheduling: every submission of a client is decided on before it reaches the GPU.
 //!
 //! A client that is engaged stops at each submission (an *arrival*), is let pass by a *grant*, and
 //! the end of what it submitted (a *completion*) leads to the next grant. The [`Decider`] of a GPU
@@ -29,7 +29,7 @@
 //! |---|---|
 //! | `decider` | what is decided on stores, and on clients that come, change and go |
 //! | `actions` | what the completion thread has to do next, and what follows from what it reads |
-//! | `outcome`, `reports` | what follows from an event for the caller; what is told of that |
+//! | `outcome` | what follows from an event for the caller, and what is told of that |
 //! | `wakes`, `running` | whose threads have to be woken; whose end is waited for |
 //! | `submissions` | what happens: which clients wait, which one is on the engine |
 //! | `select` | which client is next |
@@ -96,7 +96,6 @@ mod promises;
 mod promises_tests;
 mod protected;
 mod protecting;
-mod reports;
 mod reserve;
 mod running;
 mod select;
@@ -127,9 +126,8 @@ pub use floor::STARVED;
 pub use history::{Forecast, Predictor, Record, RECORDS, UNKNOWN_COST};
 pub use leftovers::{Doing, Leftovers, LEFTOVERS};
 pub use missed::{Miss, Misses, Void};
-pub use outcome::Outcome;
+pub use outcome::{Outcome, Report, Reports};
 pub use protected::Protected;
-pub use reports::{Report, Reports};
 pub use reserve::{Reserve, Served};
 pub use running::Running;
 pub use shield::MAX_LINGER;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] PE, posterior enforcement: a command starts while `e > 0`, and pays when it ends.
+//! `[pure]` PE, posterior enforcement: a command starts while `e > 0`, and pays when it ends.
 //!
 //! `e` is what is left: `e += C` at the end of each period, `e -= used` at the end of a command, and
 //! while no command runs or waits `e` is `C` at most; while one waits for others, what accrues in

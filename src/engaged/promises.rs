@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Reserves that come, change and go while clients use them.
+//! `[pure]` Reserves that come, change and go while clients use them.
 
 use super::client::{Flight, Payer, BACKGROUND};
 use super::submissions::Submissions;

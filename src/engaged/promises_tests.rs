@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [double] Tests of reserves that change while clients use them.
+//! `[double]` Tests of reserves that change while clients use them.
 
 use super::submissions_tests::{engine, granted, ht, prio, prt, US};
 use super::{Kind, Misses, Owed, Served, Setting, Submissions, Terms, BACKGROUND};
@@ -75,7 +75,8 @@ fn changed_promise_of_one_kind_keeps_its_debt() {
         engine.completed(US(9_000), 0, US(9_000));
         let debt = engine.reserve(1).unwrap().left(US(9_000));
         let from = engine.reserve(1).unwrap().offer(US(9_000), US(1)).from;
-        assert!(debt < 0 && from > US(9_000), "{kind:?}");
+        assert!(debt < 0, "{kind:?}");
+        assert!(from > US(9_000), "{kind:?}");
         engine.set_reserve(US(9_000), 1, Some(terms(kind, 5_001, 10_000)));
         let reserve = engine.reserve(1).unwrap();
         assert_eq!(reserve.offer(US(9_000), US(1)).from, from, "{kind:?}");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] When the channels of protected clients have to be read.
+//! `[pure]` When the channels of protected clients have to be read.
 //!
 //! A protected client is not stopped, so its work shows in its channels only. They are read when a
 //! decision needs to know about them: what was read less than [`FRESH`] ago is known. While work is
@@ -86,7 +86,8 @@ mod tests {
         protected.set(true);
         assert!(protected.decide(US(1)));
         protected.set(false);
-        assert!(!protected.decide(US(1)) && protected.next().is_none());
+        assert!(!protected.decide(US(1)));
+        assert!(protected.next().is_none());
     }
 
     #[test]
@@ -97,8 +98,10 @@ mod tests {
         assert_eq!(protected.next(), Some(US(5)));
         protected.note(US(7), false, false);
         assert_eq!(protected.next(), None);
-        assert!(!protected.decide(US(107)) && protected.next().is_none());
-        assert!(protected.decide(US(108)) && protected.next() == Some(US(108)));
+        assert!(!protected.decide(US(107)));
+        assert!(protected.next().is_none());
+        assert!(protected.decide(US(108)));
+        assert!(protected.next() == Some(US(108)));
     }
 
     #[test]
@@ -119,7 +122,8 @@ mod tests {
         while now < US(16_000) {
             protected.note(now, true, true);
             let next = protected.next().unwrap();
-            assert!(next >= now.saturating_add(US(20)) && next <= now.saturating_add(US(1000)));
+            assert!(next >= now.saturating_add(US(20)));
+            assert!(next <= now.saturating_add(US(1000)));
             (now, reads) = (next, reads + 1);
         }
         // 16 at the least step, and a 16th more each time from 0.3 to 16 ms.

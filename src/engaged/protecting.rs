@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] What the submissions are told of protected clients, see `shield`.
+//! `[pure]` What the submissions are told of protected clients, see `shield`.
 
 use super::submissions::{Step, Submissions};
 use super::Record;

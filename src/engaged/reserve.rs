@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Reserves: GPU time that is promised to one client or to several, `capacity` in every
+//! `[pure]` Reserves: GPU time that is promised to one client or to several, `capacity` in every
 //! `period`.
 //!
 //! A reserve says of a command with an expected cost when it may start ([`Reserve::offer`]), is told
@@ -320,7 +320,8 @@ mod tests {
         let longest = Some(ms(1));
         let firm = Terms { longest, ..terms };
         assert_eq!(firm.due(ms(5)).map(|terms| terms.deadline), Ok(ms(5)));
-        assert!(firm.due(ms(1)).is_err() && firm.due(ms(11)).is_err());
+        assert!(firm.due(ms(1)).is_err());
+        assert!(firm.due(ms(11)).is_err());
         let kind = Kind::Pe;
         assert_eq!(Terms { kind, ..firm }.due(ms(5)), Err(Error::NoDeadline));
         let hard = false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Channels whose commands are waited for.
+//! `[pure]` Channels whose commands are waited for.
 
 use crate::ids::Chid;
 
@@ -77,9 +77,11 @@ mod tests {
         let (a, b) = (Chid::from_bits(3), Chid::from_bits(4));
         let mut running = Running::NONE;
         [a, b, a].iter().for_each(|chid| running.add(*chid));
-        assert!(running.all().len() == 2 && running.has(b));
+        assert!(running.all().len() == 2);
+        assert!(running.has(b));
         running.remove(|chid| chid == a);
-        assert!(running.all().len() == 1 && !running.has(a));
+        assert!(running.all().len() == 1);
+        assert!(!running.has(a));
         assert!(running.only(|_| false).is_empty());
     }
 
@@ -90,6 +92,7 @@ mod tests {
         (0..MAX_RUNNING).for_each(|number| running.add(Chid::from_bits(number as u32)));
         assert!(running.is_full());
         running.add(Chid::from_bits(99));
-        assert!(running.all().len() == MAX_RUNNING && !running.has(Chid::from_bits(99)));
+        assert!(running.all().len() == MAX_RUNNING);
+        assert!(!running.has(Chid::from_bits(99)));
     }
 }

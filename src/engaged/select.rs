@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Which of the clients that wait passes next.
+//! `[pure]` Which of the clients that wait passes next.
 
 use super::client::{Flight, Payer};
 use super::missed::Void;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] What follows for its client from a submission that has ended: what it pays, and what is
+//! `[pure]` What follows for its client from a submission that has ended: what it pays, and what is
 //! expected of the next ones.
 
 use super::client::{Flight, Payer};

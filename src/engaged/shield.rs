@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Shield: what keeps the others from the engine while a protected client uses it.
+//! `[pure]` Shield: what keeps the others from the engine while a protected client uses it.
 //!
 //! A protected client ([`Mode::Protected`](super::Mode::Protected)) is not stopped: its submissions cost it
 //! nothing. The caller says when work of such clients is there and when it has ended. The others

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [double] Tests of what others wait for beside protected work.
+//! `[double]` Tests of what others wait for beside protected work.
 
 use super::submissions_tests::{granted, ht, prio, prt, US};
 use super::STARVED;

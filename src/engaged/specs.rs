@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] What is set for the clients of an engaged GPU: priority, mode and reserve of a process,
+//! `[pure]` What is set for the clients of an engaged GPU: priority, mode and reserve of a process,
 //! cgroup or user.
 //!
 //! A client follows the most specific spec: that of its process, else of the nearest cgroup around

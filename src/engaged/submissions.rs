@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Which clients wait for an engaged engine, and which one is on it.
+//! `[pure]` Which clients wait for an engaged engine, and which one is on it.
 
 use super::client::Waiting;
 use super::floor::Floor;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [double] Tests of what happens to clients that wait, hold the engine, or stop doing so.
+//! `[double]` Tests of what happens to clients that wait, hold the engine, or stop doing so.
 
 use super::{
     Client, Kind, Mode, Prio, Record, Setting, Step, Submissions, Terms, BACKGROUND, HT_DEPTH,
@@ -220,7 +220,8 @@ fn completion_that_never_comes_lets_all_pass_after_the_bound() {
     assert_eq!(engine.arrive(US(5), 1).timer, Some(MAX_GRANT));
     let before = Ns::new(MAX_GRANT.get() - 1);
     assert!(!engine.timer(before).opened);
-    assert!(engine.timer(MAX_GRANT).opened && engine.is_open());
+    assert!(engine.timer(MAX_GRANT).opened);
+    assert!(engine.is_open());
     let later = MAX_GRANT.saturating_add(US(1));
     assert_eq!(granted(engine.arrive(later, 1)), Some(1));
     assert_eq!(granted(engine.arrive(later, 1)), Some(1));
@@ -394,7 +395,9 @@ fn overdue_client_waits_while_the_others_pass_and_comes_after_what_it_ran_beside
     engine.arrive(US(10), 0);
     engine.arrive(US(20), 1);
     let step = engine.timer(MAX_GRANT);
-    assert!(step.opened && engine.is_open_for(1) && !engine.is_open_for(0));
+    assert!(step.opened);
+    assert!(engine.is_open_for(1));
+    assert!(!engine.is_open_for(0));
     assert_eq!(granted(engine.arrive(MAX_GRANT, 1)), Some(1));
     assert_eq!(granted(engine.arrive(MAX_GRANT, 0)), None);
     // It goes on for 30 ms, of which it has 10 ms free of charge.
@@ -402,7 +405,8 @@ fn overdue_client_waits_while_the_others_pass_and_comes_after_what_it_ran_beside
     let step = engine.completed(end, 0, end);
     assert_eq!((granted(step), engine.is_open()), (None, false));
     let again = step.timer.unwrap();
-    assert!(again > Ns::from_ms(2_030 + 20_000) && again < Ns::from_ms(2_030 + 31_000));
+    assert!(again > Ns::from_ms(2_030 + 20_000));
+    assert!(again < Ns::from_ms(2_030 + 31_000));
     assert_eq!(granted(engine.timer(again)), Some(0));
 }
 
@@ -429,6 +433,7 @@ fn work_beside_the_turn_of_a_client_that_comes_before_is_paid() {
     let step = engine.completed(Ns::from_ms(40), 1, US(1));
     assert_eq!(granted(step), None);
     let again = step.timer.unwrap();
-    assert!(again > Ns::from_ms(20_000) && again < Ns::from_ms(31_000));
+    assert!(again > Ns::from_ms(20_000));
+    assert!(again < Ns::from_ms(31_000));
     assert_eq!(granted(engine.timer(again)), Some(0));
 }

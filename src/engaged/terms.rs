@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] What a reserve promises, and what each kind of reserve says and is told.
+//! `[pure]` What a reserve promises, and what each kind of reserve says and is told.
 
 use super::{signed, unsigned, Forecast, UNUSED_MOST};
 use crate::candidate::Offer;

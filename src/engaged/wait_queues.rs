@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Which clients have which wait queue in [`Submissions`](super::Submissions).
+//! `[pure]` Which clients have which wait queue in [`Submissions`](super::Submissions).
 //!
 //! There are [`WAIT_QUEUES`], divided by a [`Quota`]. A wait queue has clients of one tenant that
 //! follow one [spec](super::specs): a user, and in it a cgroup, as of when the client came. Further
@@ -156,7 +156,8 @@ mod tests {
         let mut wait_queues = WaitQueues::default();
         let mut come = |user| join(&mut wait_queues, user, None);
         assert_eq!((come(7), come(8), come(9)), (0, 1, 2));
-        assert!(wait_queues.leave(1) && wait_queues.leave(0));
+        assert!(wait_queues.leave(1));
+        assert!(wait_queues.leave(0));
         let of = |wait_queues: &WaitQueues, user| wait_queues.of_user(user).last();
         assert_eq!((of(&wait_queues, 8), of(&wait_queues, 10)), (Some(1), None));
         assert_eq!(join(&mut wait_queues, 8, None), 1);
@@ -196,7 +197,8 @@ mod tests {
         (0..1000).for_each(|_| assert!(wait_queues.join(of(2), None) > second - 1));
         assert!(wait_queues.join(of(1), None) < ALONE);
         let third = wait_queues.join(of(3), None);
-        assert!(third > second && third < SHARED_QUEUE);
+        assert!(third > second);
+        assert!(third < SHARED_QUEUE);
         // What the user owes is found wherever its clients are.
         assert_eq!(wait_queues.of_user(0).last(), Some(third));
     }
@@ -227,9 +229,8 @@ mod tests {
         });
         assert_eq!(join(&mut wait_queues, 300, Some(3)), SHARED_QUEUE);
         assert_eq!(wait_queues.spec(SHARED_QUEUE), None);
-        assert!(
-            !wait_queues.follow(SHARED_QUEUE, Some(3)) && !wait_queues.follow(SHARED_QUEUE, None)
-        );
+        assert!(!wait_queues.follow(SHARED_QUEUE, Some(3)));
+        assert!(!wait_queues.follow(SHARED_QUEUE, None));
     }
 
     #[test]

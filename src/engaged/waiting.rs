@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Books for what clients wait, see `waits`.
+//! `[pure]` Books for what clients wait, see `waits`.
 
 use super::client::Waiting;
 use super::submissions::Submissions;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] For what a client waits from its arrival to its grant, and for how long.
+//! `[pure]` For what a client waits from its arrival to its grant, and for how long.
 //!
 //! Each moment of a wait has one [`Cause`], so that their sums are the whole. While its reserve does
 //! not let it start, that is the cause, whatever else is the case; see [`Cause`] for the others.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [double] Tests of for what clients wait.
+//! `[double]` Tests of for what clients wait.
 
 use super::submissions_tests::{granted, prio, prt, US};
 use super::{Cause, Kind, Record, Setting, Submissions, Terms};

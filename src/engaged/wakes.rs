@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Whose threads have to be woken.
+//! `[pure]` Whose threads have to be woken.
 
 use super::WAIT_QUEUES;
 
@@ -78,16 +78,19 @@ mod tests {
         assert!(wakes.is_empty());
         wakes.one.add(WAIT_QUEUES - 1);
         wakes.one.add(3);
-        assert!(!wakes.is_empty() && wakes.one.iter().eq([3, WAIT_QUEUES - 1]));
+        assert!(!wakes.is_empty());
+        assert!(wakes.one.iter().eq([3, WAIT_QUEUES - 1]));
         wakes.one.add(64);
-        assert!(wakes.one.iter().count() == 2 && wakes.all.iter().count() == 0);
+        assert!(wakes.one.iter().count() == 2);
+        assert!(wakes.all.iter().count() == 0);
     }
 
     #[test]
     fn all_places_but_one_are_woken() {
         let mut wakes = Wakes::default();
         wakes.add_all(Some(5));
-        assert!(wakes.all.iter().count() == WAIT_QUEUES - 1 && !wakes.all.iter().any(|at| at == 5));
+        assert!(wakes.all.iter().count() == WAIT_QUEUES - 1);
+        assert!(!wakes.all.iter().any(|at| at == 5));
         wakes.add_all(None);
         assert!(wakes.all.iter().count() == WAIT_QUEUES);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Channels that exist, as phases count them, and when they force a decision.
+//! `[pure]` Channels that exist, as phases count them, and when they force a decision.
 //!
 //! Any program may allocate, map and free channels as fast as it likes. So only the first and the
 //! last channel of a client force a decision, and a polling phase begins for it once in
@@ -218,7 +218,8 @@ mod tests {
     fn first_channel_of_a_client_wakes_the_main_thread_a_further_one_does_not() {
         let mut engine = engine();
         assert!(engine.count(Ns::ZERO, census(&[1])));
-        assert!(run(&mut engine, true, Ns::ZERO) == 0 && engine.polling());
+        assert!(run(&mut engine, true, Ns::ZERO) == 0);
+        assert!(engine.polling());
         assert!(!engine.count(Ns::from_us(10), census(&[7])));
         assert!(!engine.count(Ns::from_us(20), census(&[1])));
         assert!(engine.count(Ns::from_us(30), census(&[])));

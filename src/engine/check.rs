@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Runs a policy and checks what it did.
+//! `[pure]` Runs a policy and checks what it did.
 
 use crate::policies::{ClientState, Next, Phase, Scan};
 use crate::units::{Ns, VTime};

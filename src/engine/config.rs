@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] The settings of an engine, their ranges, and the phase lengths they give.
+//! `[pure]` The settings of an engine, their ranges, and the phase lengths they give.
 
 use super::random::Factor;
 use crate::account::Accounting;

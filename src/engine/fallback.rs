@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Why all clients run against the decision.
+//! `[pure]` Why all clients run against the decision.
 
 use super::Violation;
 use crate::units::Ns;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Phases and decisions of one GPU: the main thread without a thread.
+//! `[pure]` Phases and decisions of one GPU: the main thread without a thread.
 //!
 //! The caller owns the clock and the threads. It wakes the engine at
 //! [`Engine::next_deadline`] and when channels come and go, carries out the

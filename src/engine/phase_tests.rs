@@ -326,7 +326,8 @@ mod tests {
             let totals = totals(12, 12 - 2 * busy);
             engine.decide_by(&totals, &mut clients, &mut { rule });
             assert_eq!(engine.last_fallback(), Some(Fallback::Contract(violation)));
-            assert!(!clients[0].throttled && !clients[1].throttled);
+            assert!(!clients[0].throttled);
+            assert!(!clients[1].throttled);
             assert_eq!(clients[0].vtime, VTime::new(1_000_000_000));
             assert_eq!(engine.stats().fallbacks, 1);
         }

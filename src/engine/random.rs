@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Random factors for phase lengths, from a seed.
+//! `[pure]` Random factors for phase lengths, from a seed.
 
 use crate::random::XorShift;
 use crate::units::Ns;
@@ -35,7 +35,8 @@ mod tests {
         let mut sum = 0u64;
         for _ in 0..4096 {
             let factor = Factor::draw(&mut random);
-            assert!(factor.0 >= ONE / 2 && factor.0 < ONE * 3 / 2);
+            assert!(factor.0 >= ONE / 2);
+            assert!(factor.0 < ONE * 3 / 2);
             sum += u64::from(factor.0);
         }
         let mean = sum / 4096;

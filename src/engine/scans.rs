@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Decisions after scans, for policies that work in stages, and changes of policy.
+//! `[pure]` Decisions after scans, for policies that work in stages, and changes of policy.
 
 use super::{check, ClientState, Engine, Fallback, KeptOfClient, KeptOfGpu};
 use super::{Next, Scan, MAX_NONPOLL};

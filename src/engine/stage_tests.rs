@@ -101,7 +101,8 @@ mod tests {
     fn turn_ends_when_all_clients_run_whatever_the_reason() {
         let (mut engine, clients) = with_a_turn();
         let running = clients.iter().find(|client| !client.throttled);
-        assert!(running.is_some() && engine.holder() == running.map(|client| client.id));
+        assert!(running.is_some());
+        assert!(engine.holder() == running.map(|client| client.id));
         let account_only = Config {
             enforce: false,
             ..*engine.config()
@@ -114,7 +115,8 @@ mod tests {
             policy: PolicyKind::Credit,
             ..*engine.config()
         };
-        assert!(engine.holder().is_some() && engine.set_config(other).is_ok());
+        assert!(engine.holder().is_some());
+        assert!(engine.set_config(other).is_ok());
         // It is given anew by a scan.
         assert_eq!(engine.holder(), None);
 

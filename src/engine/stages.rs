@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] When scans are due, for policies that work in stages.
+//! `[pure]` When scans are due, for policies that work in stages.
 
 use super::Config;
 use crate::units::Ns;

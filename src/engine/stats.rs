@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] What an engine counts.
+//! `[pure]` What an engine counts.
 
 use crate::units::Ns;
 

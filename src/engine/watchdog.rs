@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] When all clients are let run against the decision, and why.
+//! `[pure]` When all clients are let run against the decision, and why.
 
 use super::{Engine, Fallback};
 use crate::units::Ns;

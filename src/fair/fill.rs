@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Weighted water-filling: what each client is entitled to when demands differ.
+//! `[pure]` Weighted water-filling: what each client is entitled to when demands differ.
 
 /// A whole GPU, as a share. Its product with up to four seconds fits a word.
 pub const WHOLE: u64 = 1 << 32;

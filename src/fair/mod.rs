@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Arithmetic of virtual-time fair queuing.
+//! `[pure]` Arithmetic of virtual-time fair queuing.
 //!
 //! Source: LoGA paper, section 3.4. All divisions round down: a client is charged
 //! at most one nanosecond too little per period, and never too much.

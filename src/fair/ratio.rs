@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] One exact division of a 128-bit product, without 128-bit division.
+//! `[pure]` One exact division of a 128-bit product, without 128-bit division.
 //!
 //! The kernel has no library function for the latter, and products of two times
 //! exceed 64 bits for phases of a few seconds.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Everything that touches the kernel, and the only place for `unsafe`.
+//! `[glue]` Everything that touches the kernel, and the only place for `unsafe`.
 //!
 //! | room | contents |
 //! |---|---|

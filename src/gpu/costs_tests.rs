@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [double] Tests of what throttling costs, and of what runs on while it lasts.
+//! `[double]` Tests of what throttling costs, and of what runs on while it lasts.
 
 use super::period_tests::{config, gpu, period};
 use crate::engaged::SUBMISSION;

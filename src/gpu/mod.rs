@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] One GPU and its period: what the engine, the shares and the settings do together.
+//! `[pure]` One GPU and its period: what the engine, the shares and the settings do together.
 //!
 //! The caller owns the clock, the threads and the registers. It asks [`GpuState::engine`] what is
 //! due, and calls

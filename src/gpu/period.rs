@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] The steps of a period, in their order.
+//! `[pure]` The steps of a period, in their order.
 
 use super::GpuState;
 use crate::account::waits::Waited;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Claims that a caller makes and takes back.
+//! `[pure]` Claims that a caller makes and takes back.
 
 use super::gpu;
 use crate::claims::WHOLE;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Knobs that a caller sets.
+//! `[pure]` Knobs that a caller sets.
 
 use super::gpu;
 use crate::error::Error;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Fading means and claims, as a snapshot has them.
+//! `[pure]` Fading means and claims, as a snapshot has them.
 
 use crate::account::fading::{percent, Means, Sums};
 use crate::claims::Claimed;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Checks of what callers of `/dev/loga` ask: one floor above the structures of
+//! `[pure]` Checks of what callers of `/dev/loga` ask: one floor above the structures of
 //! [`uapi`](crate::uapi), which are layouts only.
 //!
 //! | file | contents |

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Causes as refusals, and refusals in words.
+//! `[pure]` Causes as refusals, and refusals in words.
 
 use crate::engaged::{self, Fit, Why, PROMISED_PCT};
 use crate::error::Error;

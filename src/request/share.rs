@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Weights, limits and classes that a caller sets, and totals that it reads.
+//! `[pure]` Weights, limits and classes that a caller sets, and totals that it reads.
 
 use super::gpu;
 use crate::error::in_range;

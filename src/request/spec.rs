@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Priorities, modes and reserves that a caller sets.
+//! `[pure]` Priorities, modes and reserves that a caller sets.
 
 use super::gpu;
 use super::share::{named, Named};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Structures of the resource manager calls, as x86-64 programs pass them.
+//! `[pure]` Structures of the resource manager calls, as x86-64 programs pass them.
 //!
 //! Every structure is written with its padding spelled out and its size asserted. Names in
 //! parentheses or capitals in the descriptions are the driver's own.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Object classes, engine types, control commands and status codes of the resource manager.
+//! `[pure]` Object classes, engine types, control commands and status codes of the resource manager.
 
 /// Root object, one per client. Source: OGKM 515 `class/cl0041.h`, `NV01_ROOT_CLIENT`.
 pub const ROOT_CLIENT: u32 = 0x41;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] The binary interface between NVIDIA's driver and the programs that use it: numbers and
+//! `[pure]` The binary interface between NVIDIA's driver and the programs that use it: numbers and
 //! structures, without behaviour.
 //!
 //! They are those of the resource manager (RM) of branch 470 as the driver's open headers publish

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Parameters of object classes and of control commands, which a call points at.
+//! `[pure]` Parameters of object classes and of control commands, which a call points at.
 //!
 //! Written as the structures of `call`, from the same sources.
 
@@ -14,7 +14,7 @@ pub struct EventParams {
     pub source: u32,
     /// 0x79.
     pub class: u32,
-    /// Notifier index, returned in [`UnixEvent::index`].
+    /// Notifier index, returned in [`UnixEvent::index`](super::UnixEvent::index).
     pub index: u32,
     /// The `/dev/nvidiaN` descriptor that shall become readable.
     pub data: u64,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] How a program submits work to a channel: USERD, GPFIFO entries, pushbuffer methods.
+//! `[pure]` How a program submits work to a channel: USERD, GPFIFO entries, pushbuffer methods.
 //!
 //! A pushbuffer is an array of 32-bit words in memory the GPU can reach: a method header followed
 //! by its data words, repeated. A GPFIFO entry points at a pushbuffer. The program stores the index

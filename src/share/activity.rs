@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Whether a process is awake, see `awake`.
+//! `[pure]` Whether a process is awake, see `awake`.
 
 /// A position that no table has: the end of the list.
 pub(super) const END: usize = usize::MAX;

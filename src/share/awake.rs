@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Which processes take part in decisions: a process that does nothing for a while sleeps.
+//! `[pure]` Which processes take part in decisions: a process that does nothing for a while sleeps.
 //!
 //! A decision goes over the processes that are awake, and over their groups, so its cost does not
 //! depend on the others. A process falls asleep when in [`QUIET`] decisions in a row it has neither

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] What happens around a decision: time used by processes becomes time used by
+//! `[pure]` What happens around a decision: time used by processes becomes time used by
 //! groups, and decisions about groups throttle their processes.
 
 use super::budget::Spent;

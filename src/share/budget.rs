@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Budgets: how a hard limit is kept, also by a client that is alone, and how much of a
+//! `[pure]` Budgets: how a hard limit is kept, also by a client that is alone, and how much of a
 //! coarse reserve is left.
 //!
 //! A budget grows by its rate, `C` in every `T` of wall time, and shrinks by the GPU time used. A

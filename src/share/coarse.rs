@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Coarse reserves: GPU time that is promised while submissions are not decided on.
+//! `[pure]` Coarse reserves: GPU time that is promised while submissions are not decided on.
 //!
 //! A process follows the most specific subject that is listed, as it does with `dispatch`. Each
 //! reserve has a [`Budget`] that grows by `C` in every `T`. At a decision a process *comes first* if

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] What throttled processes used of a period.
+//! `[pure]` What throttled processes used of a period.
 
 use crate::units::Ns;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] The groups between which a GPU is divided: which one a process belongs to, and how they
+//! `[pure]` The groups between which a GPU is divided: which one a process belongs to, and how they
 //! come with their first process and stay after the last one until what it used is paid for, or
 //! longer: see [`super::remembered`].
 //!

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] What users set for their own processes.
+//! `[pure]` What users set for their own processes.
 //!
 //! A user may lower what holds for a process, and take that back; nothing else. What the user
 //! lowered is kept apart from what an administrator set. The lower one of both holds, so that no

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Processes, the groups between which the GPU is divided, and what each got.
+//! `[pure]` Processes, the groups between which the GPU is divided, and what each got.
 
 use super::activity::Activity;
 use super::setting::{Identity, Limit, Subject};
@@ -28,7 +28,7 @@ pub struct Account {
     /// not under policies that work in stages, nor under those that need less with phases that grow
     /// with channels.
     ///
-    /// [`Inputs::Waits`]: crate::policies::Sight::Waits
+    /// [`Inputs::Waits`]: crate::policies::Inputs::Waits
     pub waited: Ns,
     /// Time throttled.
     pub throttled: Ns,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] How much of a GPU processes, users and cgroups may get, and what each one got.
+//! `[pure]` How much of a GPU processes, users and cgroups may get, and what each one got.
 //!
 //! Three things are kept apart. A *member* is a process that uses the GPU: time is measured of it,
 //! and it can be throttled. A *group* is what fairness is between: a process, a user or a cgroup,

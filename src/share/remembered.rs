@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] What groups attained, once their processes have ended: it is not forgotten, for policies
+//! `[pure]` What groups attained, once their processes have ended: it is not forgotten, for policies
 //! that go by it (see [`Policy::attained`]).
 //!
 //! A group without processes that owes nothing stays in the table as long as the policy keeps some

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] The table of coarse reserves, and what is charged to them.
+//! `[pure]` The table of coarse reserves, and what is charged to them.
 
 use super::budget::Spent;
 use super::coarse::{CoarseReserve, CoarseTerms};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Which row of a GPU's table of clients a process gets.
+//! `[pure]` Which row of a GPU's table of clients a process gets.
 //!
 //! A row is a process, and rows are divided by [`ROWS`]. The processes of a tenant that has as many as
 //! it may have run on: a further one is accounted with a client of the same user *and the same

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Scans, for policies that work in stages: what a scan shows of processes becomes what it
+//! `[pure]` Scans, for policies that work in stages: what a scan shows of processes becomes what it
 //! shows of groups, and decisions about groups throttle their processes.
 
 use super::booking::Period;
@@ -39,7 +39,7 @@ impl<S: Storage> Shares<S> {
         state.channels = state.channels.saturating_add(channels);
     }
 
-    /// Sets which processes are throttled, see [`Member::throttled_by`], after the decision on a
+    /// Sets which processes are throttled, see [`Member::throttled_by`](super::Member::throttled_by), after the decision on a
     /// scan. Takes changed settings over first: members know positions of limits in their table.
     pub fn apply(&mut self, settings: &Settings<S>, now: Ns, enforce: bool) {
         let period = Period {
@@ -113,7 +113,8 @@ mod tests {
             shares.add_scan(1, &ASLEEP, 0);
             let both = shares.states()[0];
             assert_eq!((both.seen.submitted, both.seen.completed), (6, 4));
-            assert!(both.seen.pending && both.seen.blocked);
+            assert!(both.seen.pending);
+            assert!(both.seen.blocked);
             assert_eq!(both.channels, 14);
             assert_eq!(shares.states()[1].seen, ScanResult::default());
         });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] What can be set, and for which subjects.
+//! `[pure]` What can be set, and for which subjects.
 
 use super::budget::{Rate, BURST};
 use crate::error::{in_range, Error};
@@ -322,7 +322,9 @@ mod tests {
         assert_eq!(identity.cgroup_at(1), 2);
         assert_eq!(identity.cgroup_at(3), 4);
         assert_eq!(identity.cgroup_at(9), 4);
-        assert!(identity.is_in(1) && identity.is_in(4) && !identity.is_in(5));
+        assert!(identity.is_in(1));
+        assert!(identity.is_in(4));
+        assert!(!identity.is_in(5));
         assert!(Identity::default().cgroups().next().is_none());
     }
 

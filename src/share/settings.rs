@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] The table of what has been set.
+//! `[pure]` The table of what has been set.
 //!
 //! Weight and class of a process are the ones set for the process, else for the nearest cgroup
 //! around it that has one, else for its user, else 100 and normal. Limits do not replace each

@@ -161,7 +161,8 @@ mod tests {
         let period = Ns::from_ms(6);
         settings.settle(period, period, period);
         let throttled = |identity: &Identity| settings.exhausted(&settings.resolve(identity));
-        assert!(throttled(&identity) && throttled(&nested(11, 4)));
+        assert!(throttled(&identity));
+        assert!(throttled(&nested(11, 4)));
         assert!(settings.all().iter().all(Entry::exhausted));
     }
 
@@ -324,7 +325,8 @@ mod tests {
         let (inside, outside) = (nested(10, 3), nested(11, 4));
         assert!(!settings.denies(&inside));
         assert_eq!(settings.set(far, place(2), &access(true)), Ok(()));
-        assert!(settings.denies(&inside) && settings.denies(&outside));
+        assert!(settings.denies(&inside));
+        assert!(settings.denies(&outside));
         // What is nearer does not allow what is denied around it.
         assert_eq!(settings.set(near, place(3), &access(false)), Ok(()));
         assert!(settings.denies(&inside));
@@ -333,11 +335,13 @@ mod tests {
         assert!(settings.denies(&inside));
         assert_eq!(settings.set(far, place(2), &access(false)), Ok(()));
         assert_eq!(settings.set(near, place(3), &access(true)), Ok(()));
-        assert!(settings.denies(&inside) && !settings.denies(&outside));
+        assert!(settings.denies(&inside));
+        assert!(!settings.denies(&outside));
         assert_eq!(settings.clear(near), Ok(()));
         assert!(!settings.denies(&inside));
         assert_eq!(settings.set(USER, None, &access(true)), Ok(()));
-        assert!(settings.denies(&inside) && settings.denies(&outside));
+        assert!(settings.denies(&inside));
+        assert!(settings.denies(&outside));
         let another = Identity { user: 31, ..inside };
         assert!(!settings.denies(&another));
         let refused = Err(Error::DeniedToProcess);

@@ -155,7 +155,8 @@ mod tests {
         let group = shares.members()[1].group();
         let state = shares.state_of(group).unwrap_or_default();
         assert_eq!(state.vtime, VTime::new(5_000_000));
-        assert!(state.throttled && shares.members()[1].throttled_by().is_some());
+        assert!(state.throttled);
+        assert!(shares.members()[1].throttled_by().is_some());
         // What has been paid is not inherited.
         shares.leave(1, VTime::new(6_000_000));
         let later = VTime::new(6_000_000);
@@ -408,7 +409,8 @@ mod tests {
         }
         // The time gained before is charged too, except for the part that has faded.
         let received = |at: usize| shares.members()[at].account().received;
-        assert!(received(0) > Ns::from_ms(195) && received(0) <= Ns::from_ms(200));
+        assert!(received(0) > Ns::from_ms(195));
+        assert!(received(0) <= Ns::from_ms(200));
         assert_eq!(told, 1);
         assert_eq!(shares.members()[0].evasions(), 1);
         assert_eq!(shares.members()[1].evasions(), 0);
@@ -479,6 +481,7 @@ mod tests {
             shares.book(&mut settings, &period(at * 6));
         }
         let means = shares.members()[0].means(Ns::from_ms(600), Ns::ZERO);
-        assert!(means.busy_2s.abs_diff(250_000) < 100 && means.waited_30s.abs_diff(500_000) < 100);
+        assert!(means.busy_2s.abs_diff(250_000) < 100);
+        assert!(means.waited_30s.abs_diff(500_000) < 100);
     }
 }

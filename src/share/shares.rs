@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] The processes and groups of one GPU.
+//! `[pure]` The processes and groups of one GPU.
 
 use super::activity::{Activity, END};
 use super::direct::Direct;

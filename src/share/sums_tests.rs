@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [double] Sums that are kept, over random histories, compared with summing anew. On the host only:
+//! `[double]` Sums that are kept, over random histories, compared with summing anew. On the host only:
 //! the tables do not fit on the stack of a kernel thread.
 
 use super::*;

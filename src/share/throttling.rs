@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Which processes are throttled: by the decision about their group, by a limit, for a
+//! `[pure]` Which processes are throttled: by the decision about their group, by a limit, for a
 //! process with a coarse reserve, or for being of the idle class.
 
 use super::booking::Period;

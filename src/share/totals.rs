@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Totals per user and per cgroup. They outlive the processes, and stay until
+//! `[pure]` Totals per user and per cgroup. They outlive the processes, and stay until
 //! they are read and reset.
 //!
 //! There is room for [`MAX_ROWS`] users and as many cgroups. When it is full, a row becomes part of

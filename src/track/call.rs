@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] The few RM calls that LoGA has to understand.
+//! `[pure]` The few RM calls that LoGA has to understand.
 //!
 //! The driver distinguishes ioctls by number and size only, and so does this file.
 //! Bytes are little endian, as on every machine that this driver runs on. A field
@@ -115,7 +115,8 @@ mod tests {
             assert_eq!(parse(nr::MAP_MEMORY, size, &argument()), None);
         }
         assert_eq!(parse(0x2a, 32, &argument()), None);
-        assert!(!is_of_interest(0x2a) && is_of_interest(nr::MAP_MEMORY));
+        assert!(!is_of_interest(0x2a));
+        assert!(is_of_interest(nr::MAP_MEMORY));
     }
 
     #[test]

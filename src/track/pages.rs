@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Which client owns which page of submission slots, and the channels in it.
+//! `[pure]` Which client owns which page of submission slots, and the channels in it.
 //!
 //! The driver gives a page of slots to one RM client at a time, so a page has one owner, and all
 //! time of its channels is charged to the owner, whichever slot an application stored to and

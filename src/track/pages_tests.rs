@@ -108,7 +108,8 @@ mod tests {
         pages.set_live(5, 0b1, |_, _, _, _| ());
         // Mapped still.
         pages.end(5);
-        assert!(pages.ended().is_none() && pages.allocated() == 1);
+        assert!(pages.ended().is_none());
+        assert!(pages.allocated() == 1);
         assert!(pages.unmap(5));
         pages.end(5);
         assert_eq!(pages.ended().map(Page::number), Some(5));
@@ -118,11 +119,13 @@ mod tests {
         assert_eq!(pages.allocated(), 0);
         // Mapped anew, it goes on.
         assert!(pages.map(5, &claim(1, true), 7).is_some());
-        assert!(pages.ended().is_none() && pages.allocated() == 1);
+        assert!(pages.ended().is_none());
+        assert!(pages.allocated() == 1);
         assert!(pages.unmap(5));
         pages.end(5);
         pages.set_live(5, 0, |_, _, _, _| ());
-        assert!(owner(&pages, 5).is_none() && pages.ended().is_none());
+        assert!(owner(&pages, 5).is_none());
+        assert!(pages.ended().is_none());
     }
 
     // Regression: time of a TSG was charged to no client.
@@ -158,6 +161,7 @@ mod tests {
         assert!(pages.map(5, &claim(3, true), 7).is_some());
         pages.forget_position(1);
         assert_eq!(pages.get(5).map(Page::at), Some(2));
-        assert!(pages.has_owner(ClientId::new(3)) && !pages.has_owner(ClientId::new(2)));
+        assert!(pages.has_owner(ClientId::new(3)));
+        assert!(!pages.has_owner(ClientId::new(2)));
     }
 }

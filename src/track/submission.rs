@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Whether a mapping is a submission page, and of which channels.
+//! `[pure]` Whether a mapping is a submission page, and of which channels.
 //!
 //! On Kepler to Pascal the slots of all channels form one area in BAR1. A page
 //! holds several of them, all of one process (the driver separates processes by

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Claims: the load that a program which is about to start will bring to a GPU.
+//! `[pure]` Claims: the load that a program which is about to start will bring to a GPU.
 
 use super::refusal::Refusal;
 use core::mem::size_of;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Setting weights, limits and classes; totals; policy and knobs.
+//! `[pure]` Setting weights, limits and classes; totals; policy and knobs.
 
 use super::refusal::Refusal;
 use super::snapshot::MAX_KNOBS;

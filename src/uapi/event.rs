@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Events: records of fixed size that a subscriber reads from `/dev/loga`.
+//! `[pure]` Events: records of fixed size that a subscriber reads from `/dev/loga`.
 //!
 //! `read` gives whole records only, `EINVAL` if there is no room for one, `EAGAIN` without any if
 //! the file is opened with `O_NONBLOCK`; `poll` says whether there is one. A reader that is too

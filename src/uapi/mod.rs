@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] The interface of the kernel module and the tools over `/dev/loga`.
+//! `[pure]` The interface of the kernel module and the tools over `/dev/loga`.
 //!
 //! Every structure is `repr(C)`, made of fixed-width integers, without implicit
 //! padding, and its size is asserted at compile time. Each argument of a call begins

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Why a call was refused, in a form that fits a structure.
+//! `[pure]` Why a call was refused, in a form that fits a structure.
 //!
 //! The numbers never change: new ones are added at the end.
 

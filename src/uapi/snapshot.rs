@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Snapshots: one GPU, its clients, groups and channels.
+//! `[pure]` Snapshots: one GPU, its clients, groups and channels.
 
 /// Room for knobs.
 pub const MAX_KNOBS: usize = 16;

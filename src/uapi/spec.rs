@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Priorities, modes and reserves of clients while submissions are decided on.
+//! `[pure]` Priorities, modes and reserves of clients while submissions are decided on.
 
 use super::refusal::Refusal;
 use super::snapshot::Misses;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] `loga_decision.ko`: the cost of a decision, without processes and without a GPU.
+//! `[tool]` `loga_decision.ko`: the cost of a decision, without processes and without a GPU.
 //!
 //! The pure parts of LoGA are compiled here unchanged, and run on synthetic clients. Reading
 //! `/sys/kernel/debug/loga_decision` measures, and returns lines

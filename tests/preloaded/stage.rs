@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] A folder for one test, with nodes, libraries and a program; and what a run of it left.
+//! `[tool]` A folder for one test, with nodes, libraries and a program; and what a run of it left.
 
 use std::collections::BTreeMap;
 use std::fs;

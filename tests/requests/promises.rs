@@ -26,7 +26,8 @@ fn promises_out_of_range_are_refused_with_what_would_be_right() {
     };
     let promised = |set: &SetSpec| set.check().unwrap().spec.unwrap().reserve.unwrap();
     assert_eq!(promised(&good).kind, Kind::Cbs);
-    assert!(promised(&good).hard && promised(&good).longest.is_none());
+    assert!(promised(&good).hard);
+    assert!(promised(&good).longest.is_none());
     let mut early = good;
     (early.spec.longest_ns, early.spec.deadline_ns) = (1_000_000, 10_000_000);
     assert_eq!(promised(&early).deadline, Ns::from_ms(10));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] What the load loop asks of a GPU.
+//! `[tool]` What the load loop asks of a GPU.
 
 use crate::error::Error;
 use crate::lengths::DeviceReport;

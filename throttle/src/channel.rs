@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] One channel: GPFIFO, pushbuffers and semaphore in shared memory, GP_PUT in USERD.
+//! `[tool]` One channel: GPFIFO, pushbuffers and semaphore in shared memory, GP_PUT in USERD.
 //!
 //! Each GPFIFO entry owns one pushbuffer slot. A ring of `entries` holds at most `entries - 1`
 //! commands: GP_PUT equal to GP_GET means empty.
@@ -328,7 +328,8 @@ mod tests {
         for depth in [1, 2, 7, 64, 1000, crate::plan::DEPTH_MAX] {
             let layout = Layout::for_depth(depth);
             let entries = u64::from(layout.entries);
-            assert!(layout.entries.is_power_of_two() && layout.entries > depth);
+            assert!(layout.entries.is_power_of_two());
+            assert!(layout.entries > depth);
             assert!(layout.pushbuffer >= entries * 8);
             assert_eq!(layout.pushbuffer % SLOT_BYTES, 0);
             assert_eq!(layout.semaphore, layout.pushbuffer + entries * SLOT_BYTES);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Time as an interface: the monotonic clock, or a test's own.
+//! `[tool]` Time as an interface: the monotonic clock, or a test's own.
 
 use nix::time::{clock_gettime, ClockId};
 use std::time::Duration;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] How times are distributed: percentiles and a histogram.
+//! `[tool]` How times are distributed: percentiles and a histogram.
 
 use crate::statistics::{percentile, us};
 use serde::{Deserialize, Serialize};
@@ -136,10 +136,8 @@ mod tests {
             let bins = histogram(&[ns]);
             assert_eq!(bins.len(), 1);
             let (time_us, bin) = (us(ns), &bins[0]);
-            assert!(
-                bin.from_us <= time_us && time_us < bin.to_us,
-                "{ns} {bin:?}"
-            );
+            assert!(bin.from_us <= time_us, "{ns} {bin:?}");
+            assert!(time_us < bin.to_us, "{ns} {bin:?}");
             assert!(
                 bin.from_us < 1.0 || bin.to_us / bin.from_us < 1.19,
                 "{bin:?}"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] What can go wrong, as one line and one exit code each.
+//! `[tool]` What can go wrong, as one line and one exit code each.
 
 use loga::rm::class::status;
 use std::{fmt, io};

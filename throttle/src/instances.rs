@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Several processes: each opens its own client, then all start together.
+//! `[tool]` Several processes: each opens its own client, then all start together.
 //!
 //! The parent starts this program again with `--instance N`. A child says [`READY`] on its standard
 //! output when its channels exist, waits for a line on its standard input, runs, and prints its

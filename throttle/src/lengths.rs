@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Lengths of kernels: what was asked for, what the device's own events say, the difference.
+//! `[tool]` Lengths of kernels: what was asked for, what the device's own events say, the difference.
 
 use crate::statistics::SAMPLES_MAX;
 use serde::{Deserialize, Serialize};

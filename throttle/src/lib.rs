@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The load generator of the paper: kernels of a chosen length at a chosen rate.
+//! `[tool]` The load generator of the paper: kernels of a chosen length at a chosen rate.
 //!
 //! | file | contents |
 //! |---|---|

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The loop: keep `depth` kernels under way, note when each ends, pause, repeat; or the same
+//! `[tool]` The loop: keep `depth` kernels under way, note when each ends, pause, repeat; or the same
 //! in frames of several kernels, all of which are waited for.
 
 use crate::backend::Backend;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The kernels of a run, one line each, all times on the host's clock.
+//! `[tool]` The kernels of a run, one line each, all times on the host's clock.
 //!
 //! The device has a clock of its own. A [`Mark`] is a moment that both clocks know; with one before
 //! the first kernel and one after the last, times in between are converted along a straight line.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] `throttle`: the load generator's command.
+//! `[tool]` `throttle`: the load generator's command.
 
 use clap::Parser;
 use nix::sys::prctl;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] What to do: the command line and the limits of its values.
+//! `[tool]` What to do: the command line and the limits of its values.
 
 use crate::error::Error;
 use clap::{Parser, ValueEnum};

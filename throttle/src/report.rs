@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] What is printed, as text and as JSON.
+//! `[tool]` What is printed, as text and as JSON.
 
 use crate::lengths::DeviceReport;
 use crate::load::Outcome;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] When a process was on the engine: from what threads on the device note to figures.
+//! `[tool]` When a process was on the engine: from what threads on the device note to figures.
 //!
 //! A thread reads the device's timer in a loop. Two reads that are far apart mean that it did not run
 //! in between: a *gap*. The time from the end of one gap to the beginning of the next one is a

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] A client of the resource manager: objects, memory, mappings, events.
+//! `[tool]` A client of the resource manager: objects, memory, mappings, events.
 
 mod calls;
 

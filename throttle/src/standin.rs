@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The backend for the driver stand-in: the sequence CUDA 6 uses on Kepler.
+//! `[tool]` The backend for the driver stand-in: the sequence CUDA 6 uses on Kepler.
 
 use crate::backend::Backend;
 use crate::channel::{Channel, Layout, Share};

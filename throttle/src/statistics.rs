@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] What a run notes: turnaround times, time throttled, GPU time.
+//! `[tool]` What a run notes: turnaround times, time throttled, GPU time.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] The `unsafe` code that every build of the load generator has: ioctl, mmap, volatile
+//! `[glue]` The `unsafe` code that every build of the load generator has: ioctl, mmap, volatile
 //! access, fork.
 
 use loga::rm;
@@ -249,7 +249,8 @@ impl Mapping {
     fn word(&self, offset: usize) -> *mut u32 {
         // PANIC: an offset outside the mapping is a bug of this program.
         let end = offset.checked_add(4).expect("offset");
-        assert!(end <= self.length && offset % 4 == 0, "offset {offset:#x}");
+        assert!(end <= self.length, "offset {offset:#x}");
+        assert!(offset % 4 == 0, "offset {offset:#x}");
         // SAFETY: the offset was checked to lie inside the mapping.
         unsafe { self.base.add(offset) }.cast()
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Writes and reads the tar.
+//! `[tool]` Writes and reads the tar.
 
 use crate::manifest::{self, Bounds, FileRecord, Manifest, StepRecord};
 use crate::{recording, Error};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Why an archive is refused.
+//! `[tool]` Why an archive is refused.
 
 use crate::{ARCHIVE_BYTES_MAX, FILES_MAX, FILE_BYTES_MAX, NAME_BYTES_MAX, VERSION};
 use std::fmt::{self, Display, Formatter};

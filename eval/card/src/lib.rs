@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Archives of what `loga-host card` found out on a host: one tar, with a manifest that says
+//! `[tool]` Archives of what `loga-host card` found out on a host: one tar, with a manifest that says
 //! what was asked, what answered, and which files it has.
 //!
 //! Archives come from strangers. [`Archive::read`] believes nothing: it bounds every size, takes no

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] What the first file of an archive says.
+//! `[tool]` What the first file of an archive says.
 
 use crate::{Error, ARCHIVE_BYTES_MAX, FILES_MAX, FILE_BYTES_MAX, VERSION};
 use serde::{Deserialize, Serialize};

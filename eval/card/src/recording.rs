@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Lines of the recorder of `tests/card`: a kind, then values.
+//! `[tool]` Lines of the recorder of `tests/card`: a kind, then values.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] HTML pages that need nothing else.
+//! `[tool]` HTML pages that need nothing else.
 
 use maud::{html, Markup, PreEscaped, DOCTYPE};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Results as pictures, drawn like the paper's: grouped bars over names, lines over values, both
-//! with the standard deviation as error bars. And what happened over [`time`]; [`document`] makes
+//! `[tool]` Results as pictures, drawn like the paper's: grouped bars over names, lines over values, both
+//! with the standard deviation as error bars. And what happened over [`time`]; [`mod@document`] makes
 //! pages of them.
 
 mod bars;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] What several had of one thing over time: a stack of areas, and below it a row for each
+//! `[tool]` What several had of one thing over time: a stack of areas, and below it a row for each
 //! that says when it was held.
 
 use crate::marks::{Area, Drawn, GRID, TEXT};
@@ -285,9 +285,11 @@ mod tests {
         };
         let svg = stack(&one).expect("drawn");
         assert_eq!(svg.matches("<polygon").count(), 4, "{svg}");
-        assert!(svg.contains("8 b") && svg.contains("share of GPU 0 (%)"));
+        assert!(svg.contains("8 b"));
+        assert!(svg.contains("share of GPU 0 (%)"));
         assert!(svg.contains("time since the start (s)"));
-        assert!(svg.contains("&lt;a&gt;") && !svg.contains("<a>"), "{svg}");
+        assert!(svg.contains("&lt;a&gt;"), "{svg}");
+        assert!(!svg.contains("<a>"), "{svg}");
     }
 
     #[test]

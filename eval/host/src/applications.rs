@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The benchmarks of Rodinia 3.1 and where a tree has them.
+//! `[tool]` The benchmarks of Rodinia 3.1 and where a tree has them.
 
 use std::path::{Path, PathBuf};
 

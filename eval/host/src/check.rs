@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Whether a host can do it: card, driver, kernel, programs.
+//! `[tool]` Whether a host can do it: card, driver, kernel, programs.
 
 use std::fmt::{self, Display, Formatter};
 use std::fs;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] What runs: application x policy x repetition for each experiment of the paper.
+//! `[tool]` What runs: application x policy x repetition for each experiment of the paper.
 
 use loga_results::{Throttles, FOUR, TEN_LONG, TEN_SHORT};
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The runs as the figures of the paper, in the layout that the simulator and the virtual
+//! `[tool]` The runs as the figures of the paper, in the layout that the simulator and the virtual
 //! machine use too, so that `loga-eval report` draws them.
 
 use crate::experiments::OFF;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] `loga-host`: the paper's experiments on a host with a Kepler card, and what any NVIDIA card
+//! `[tool]` `loga-host`: the paper's experiments on a host with a Kepler card, and what any NVIDIA card
 //! answers without the module.
 //!
 //! | file | contents |
@@ -9,7 +9,7 @@
 //! | [`check`] | whether the host can do it |
 //! | [`applications`] | Rodinia's benchmarks and where a tree has them |
 //! | [`experiments`] | the matrix: application x policy x repetition |
-//! | [`run`] | builds, loads the module, runs, goes on where it stopped |
+//! | [`mod@run`] | builds, loads the module, runs, goes on where it stopped |
 //! | [`results`] | one file per run, and all together |
 //! | [`step`] | commands, printed before they run or only printed |
 //! | `../iterate.c` | our wrapper: repeats a program's main() in the same process |

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] One file per run, written at once or not at all; all together in one file.
+//! `[tool]` One file per run, written at once or not at all; all together in one file.
 
 use crate::experiments::{Cell, Experiment};
 use crate::Error;

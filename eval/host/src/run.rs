@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Builds the benchmarks and runs the matrix.
+//! `[tool]` Builds the benchmarks and runs the matrix.
 
 use crate::applications;
 use crate::experiments::{matrix, Cell, Experiment, OFF};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Commands: printed before they run, or only printed.
+//! `[tool]` Commands: printed before they run, or only printed.
 
 use crate::Error;
 use std::ffi::OsString;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The result of an experiment, wherever it ran: one JSON file, the same layout for the simulator,
+//! `[tool]` The result of an experiment, wherever it ran: one JSON file, the same layout for the simulator,
 //! the virtual machine and a host with a card. `docs/eval.md` describes it.
 //!
 //! There are numbers here and where they come from, no verdicts: whether a finding of the paper

@@ -131,7 +131,8 @@ mod tests {
     fn geometric_mean_of_a_half_and_two_is_one() {
         let point = |values: &[f64]| Point::of("x", values).unwrap();
         let mean = geometric_mean(&[point(&[0.5, 0.5]), point(&[2.0])]).unwrap();
-        assert!((mean.mean - 1.0).abs() < 1e-12 && mean.deviation == 0.0);
+        assert!((mean.mean - 1.0).abs() < 1e-12);
+        assert!(mean.deviation == 0.0);
         assert_eq!(mean.repetitions, 1);
         assert!(geometric_mean(&[]).is_none());
         assert!(geometric_mean(&[point(&[0.0])]).is_none());

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Programs that arrive one after the other and are placed on GPUs of several nodes.
+//! `[tool]` Programs that arrive one after the other and are placed on GPUs of several nodes.
 //!
 //! Each GPU is a [`World`](crate::world::World) with a scheduler of its own, or without one. All advance to the next arrival together; then
-//! [`placement`] chooses a GPU with what is known at that time, and the program comes to its world.
+//! [`placement`](loga::placement) chooses a GPU with what is known at that time, and the program comes to its world.
 //! A program is a client that repeats its phases a number of times and goes. The speed of a GPU
 //! divides the lengths of kernels and copies.
 //!

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Policies side by side on the same work: fairness against overhead.
+//! `[tool]` Policies side by side on the same work: fairness against overhead.
 //!
 //! Every client runs alone first, without a scheduler: what it then uses of the GPU is what it
 //! wants. Fair is the max-min share of these wants by weight (water-filling). Under each policy:

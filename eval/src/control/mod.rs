@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Schedulers: LoGA with each of its policies, and alternatives that users have.
+//! `[tool]` Schedulers: LoGA with each of its policies, and alternatives that users have.
 //!
 //! [`loga`] drives the code of the kernel module that divides GPU time, [`engaged`] the code with
 //! which it decides on submissions, [`both`] the two at once. The others are *baselines*: policies of the

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Why the simulator and the real module differ where they do, for the reader of a result.
+//! `[tool]` Why the simulator and the real module differ where they do, for the reader of a result.
 
 use crate::draw::label;
 use crate::findings::{agreement, Pair, LIMIT};

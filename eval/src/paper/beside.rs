@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] An application beside throttles, under a policy: what Figures 7, 8 and 11 are made of.
+//! `[tool]` An application beside throttles, under a policy: what Figures 7, 8 and 11 are made of.
 
 use super::plan::{Plan, Progress};
 use super::way::{Way, NEON_SCAN_US};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] What the cost of sampling in Figure 7a comes from: the same with one thing changed.
+//! `[tool]` What the cost of sampling in Figure 7a comes from: the same with one thing changed.
 
 use super::beside::{ratios, App};
 use super::plan::{Plan, Progress};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The experiments of the LoGA paper.
+//! `[tool]` The experiments of the LoGA paper.
 //!
 //! Figures 9 and 10 and the CPU time of section 5.6 are here; [`overhead`] has Figures 7 and 8,
 //! [`isolated`] what is changed to find causes, [`quality`] Figure 11, [`vm`] what the real
@@ -230,7 +230,8 @@ mod tests {
             let mut count = Count(0, 0);
             let one = figure(number, &Plan::quick(), &mut count).unwrap().unwrap();
             assert_eq!((one.check(), &*one.figure), (Ok(()), *number));
-            assert!(count.0 > 0 && count.0 == count.1, "{number}");
+            assert!(count.0 > 0, "{number}");
+            assert!(count.0 == count.1, "{number}");
         }
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Figures 7a, 7b and 8: what accounting costs an application beside throttles.
+//! `[tool]` Figures 7a, 7b and 8: what accounting costs an application beside throttles.
 //!
 //! No client is throttled by decision. Turnaround of an iteration, over that without accounting.
 //! Source: LoGA paper, section 5.3.

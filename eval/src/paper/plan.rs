@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] How an experiment is carried out, and the runs of its scenarios.
+//! `[tool]` How an experiment is carried out, and the runs of its scenarios.
 
 use crate::outcome::{Error, GpuOutcome};
 use crate::results::{Experiment, Origin, Setting};

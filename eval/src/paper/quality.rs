@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Figure 11: how close scheduling comes to what would be fair.
+//! `[tool]` Figure 11: how close scheduling comes to what would be fair.
 //!
 //! An application beside four throttles of 200 us kernels and 800 us pauses. Turnaround of an
 //! iteration, over that of the application alone under the same accounting.

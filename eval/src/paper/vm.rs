@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] What the real module was measured with in the virtual machine, simulated: the same
+//! `[tool]` What the real module was measured with in the virtual machine, simulated: the same
 //! throttles in the place of applications, with the costs that were measured there.
 
 use super::apart::{apart, Reach};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The scheduler or accounting of an experiment.
+//! `[tool]` The scheduler or accounting of an experiment.
 
 use crate::scenario::{Kind, Policy};
 use loga::policies::PolicyKind;

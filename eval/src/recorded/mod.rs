@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] A choice of `loga place`, made again: the snapshot that it wrote becomes what the
+//! `[tool]` A choice of `loga place`, made again: the snapshot that it wrote becomes what the
 //! simulator knows of its own GPUs and programs, and the simulator chooses as it does for those.
 
 mod file;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] What `loga-sim run` prints: the same figures as text and as JSON.
+//! `[tool]` What `loga-sim run` prints: the same figures as text and as JSON.
 //!
 //! Nothing here depends on the machine or the hour: the same scenario and seed give the same
 //! bytes. `docs/scenarios.md` says what the figures mean.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Scenarios: clients, their work and their GPUs, the scheduler, the costs.
+//! `[tool]` Scenarios: clients, their work and their GPUs, the scheduler, the costs.
 //!
 //! [`read`] turns a file and changes to it (`--set`) into a [`Scenario`] that makes sense, or says
 //! in which line it does not and what would. `docs/scenarios.md` explains every key.

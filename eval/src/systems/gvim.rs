@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Table 1 and figure 7 of the GViM paper: four guests of unequal credits on one GPU, and what
+//! `[tool]` Table 1 and figure 7 of the GViM paper: four guests of unequal credits on one GPU, and what
 //! the way of a guest's calls to the GPU costs.
 //!
 //! The paper has two GPUs, two guests on each of which nothing more is said, and times per

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Experiments of papers on other systems: what they measured, what the simulator gives, and
+//! `[tool]` Experiments of papers on other systems: what they measured, what the simulator gives, and
 //! whether that is what it should be.
 
 mod figure;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [double] What surrounds the GPU: memory that is made up when it is read, and the ground truth.
+//! `[double]` What surrounds the GPU: memory that is made up when it is read, and the ground truth.
 //!
 //! A channel's commands are kept as lengths in a ring. The words that the GPU fetches for them
 //! (GPFIFO entry, methods) are computed from the address, so that nothing is stored twice.

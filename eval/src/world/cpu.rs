@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [double] Processors that clients share: which thread runs, and which wait for one.
+//! `[double]` Processors that clients share: which thread runs, and which wait for one.
 //!
 //! Each client is a thread, bound to one processor or to none, which never waits. The thread with
 //! the least virtual time runs next: its time on the processor over its weight. A thread that
@@ -359,7 +359,8 @@ mod tests {
         assert_eq!(cpus.pass(9 * SLICE), Some((1, true)));
         cpus.sleep(1, 9 * SLICE + 1);
         assert_eq!(cpus.pass(9 * SLICE + 1), Some((0, true)));
-        assert!(!cpus.runs(1) && cpus.runs(0));
+        assert!(!cpus.runs(1));
+        assert!(cpus.runs(0));
     }
 
     #[test]
@@ -401,6 +402,8 @@ mod tests {
     #[test]
     fn thread_without_a_processor_always_runs() {
         let cpus = Cpus::new(&[], [(None, Weight::DEFAULT)].into_iter());
-        assert!(cpus.runs(0) && cpus.next().is_none() && cpus.ran(0).is_none());
+        assert!(cpus.runs(0));
+        assert!(cpus.next().is_none());
+        assert!(cpus.ran(0).is_none());
     }
 }

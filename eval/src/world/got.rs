@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [double] What a client got done.
+//! `[double]` What a client got done.
 
 use super::actor::Actor;
 use super::{Latency, Times};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [double] One GPU, its clients and their scheduler, event by event.
+//! `[double]` One GPU, its clients and their scheduler, event by event.
 //!
 //! The GPU is the state machine of the model, [`loga_model::gpu`], not a copy of it, but for a
 //! [`packed`] one, which the model does not have. [`board`] surrounds it, [`actor`] is a client,

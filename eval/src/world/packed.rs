@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [double] A GPU whose programs share one context, as under Strings or MPS: kernels of several
+//! `[double]` A GPU whose programs share one context, as under Strings or MPS: kernels of several
 //! programs run at the same time.
 //!
 //! It has compute units and memory bandwidth, and each program's kernels say which parts of both they

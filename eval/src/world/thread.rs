@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [double] Clients as threads, which go on only while they have their processor.
+//! `[double]` Clients as threads, which go on only while they have their processor.
 
 use super::actor::Doing;
 use super::{Control, World};

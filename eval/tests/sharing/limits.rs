@@ -65,7 +65,8 @@ fn limit_holds_beside_others_and_they_get_the_rest() {
     .unwrap();
     machine.set_process(0, &Change::limit(20)).unwrap();
     let shares = percent(&mut machine, 0, 4000);
-    assert!(shares[0] <= 21.0 && shares[0] >= 18.0, "{shares:?}");
+    assert!(shares[0] <= 21.0, "{shares:?}");
+    assert!(shares[0] >= 18.0, "{shares:?}");
     assert!(shares[0] + shares[1] > 99.9, "{shares:?}");
 }
 
@@ -113,7 +114,8 @@ fn idle_class_runs_only_while_no_other_client_wants_the_gpu() {
     let after = percent(&mut machine, 4300, 5000);
     assert!(after[0] > 99.0, "{after:?}");
     let waited = machine.state().shares.members()[0].account().waited;
-    assert!(waited > Ns::from_ms(1700) && waited < Ns::from_ms(2300));
+    assert!(waited > Ns::from_ms(1700));
+    assert!(waited < Ns::from_ms(2300));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] The calls of `/dev/loga`.
+//! `[glue]` The calls of `/dev/loga`.
 //!
 //! `permission` decides which caller may make them. Nothing is allocated while the books are
 //! locked.

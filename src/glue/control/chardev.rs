@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] `/dev/loga`: its file operations, and arguments on their way to and from user space.
+//! `[glue]` `/dev/loga`: its file operations, and arguments on their way to and from user space.
 //!
 //! All users may open it; `permission` decides what each may do. No lock is held while user
 //! memory is accessed.

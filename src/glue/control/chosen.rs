@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] The subject that a caller means by the number of a process, user or cgroup.
+//! `[glue]` The subject that a caller means by the number of a process, user or cgroup.
 
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::process::Process;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] The call of `/dev/loga` for claims.
+//! `[glue]` The call of `/dev/loga` for claims.
 
 use super::calls::{gpu, tracker};
 use super::refused::Refused;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Cost of decisions, gates and samples, and memory per client and channel:
+//! `[glue]` Cost of decisions, gates and samples, and memory per client and channel:
 //! `/sys/kernel/debug/loga/costs`, for benchmarks. Not a stable interface.
 
 use crate::engine::ClientState;

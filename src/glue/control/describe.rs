@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] The GPU itself and its channels as `/dev/loga` shows them.
+//! `[glue]` The GPU itself and its channels as `/dev/loga` shows them.
 
 use super::wire::{miss_numbers, wait_numbers};
 use crate::account::{sparse, Accounting};

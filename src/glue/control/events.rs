@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] What happens on a GPU, for those who listen on `/dev/loga`.
+//! `[glue]` What happens on a GPU, for those who listen on `/dev/loga`.
 
 use super::listeners::{publish, publish_turn, About};
 use super::wire::{throttled_by_number, zero_terminated};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Open files of `/dev/loga` that listen to events, and their queues.
+//! `[glue]` Open files of `/dev/loga` that listen to events, and their queues.
 //!
 //! Queueing an event allocates nothing, copies nothing to user space and wakes no reader itself, so
 //! that no listener can delay the main thread: a slow listener loses the oldest events, and a

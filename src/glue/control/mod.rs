@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Interfaces through which users read and change LoGA.
+//! `[glue]` Interfaces through which users read and change LoGA.
 //!
 //! | file | contents |
 //! |---|---|

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] The lines of `modinfo` about the knobs, and their entries in the table of parameters,
+//! `[glue]` The lines of `modinfo` about the knobs, and their entries in the table of parameters,
 //! made from [`KNOBS`] when the module is built.
 
 use crate::knobs::KNOBS;

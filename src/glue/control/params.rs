@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Module parameters, and their check: a wrong one becomes an errno and a line in the log.
+//! `[glue]` Module parameters, and their check: a wrong one becomes an errno and a line in the log.
 
 use super::modinfo::Parameters;
 use crate::glue::kernel::ffi::{self, MAX_GPUS};

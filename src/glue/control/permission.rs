@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] What each caller may read and change: the only place that checks it.
+//! `[glue]` What each caller may read and change: the only place that checks it.
 //!
 //! | caller | may |
 //! |---|---|

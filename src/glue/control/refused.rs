@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Refusals of `/dev/loga` as an errno: the only place that maps them.
+//! `[glue]` Refusals of `/dev/loga` as an errno: the only place that maps them.
 
 use crate::error;
 use crate::uapi::{self, Refusal};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] The books of one GPU as `/dev/loga` shows them.
+//! `[glue]` The books of one GPU as `/dev/loga` shows them.
 
 use super::describe::{describe, describe_channels, error_of};
 use super::permission::Reader;

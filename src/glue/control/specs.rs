@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] The calls of `/dev/loga` for priorities, modes and reserves.
+//! `[glue]` The calls of `/dev/loga` for priorities, modes and reserves.
 
 use super::calls::{chosen_gpus, gpu, tracker};
 use super::chosen::Chosen;

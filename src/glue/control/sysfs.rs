@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] The knobs of a GPU as files, one value each: `/sys/class/misc/loga/gpu<N>/`.
+//! `[glue]` The knobs of a GPU as files, one value each: `/sys/class/misc/loga/gpu<N>/`.
 //!
 //! The interface is docs/abi/sysfs-class-misc-loga. The check of a knob is the same as in
 //! `/dev/loga`, which also returns the reason of a refusal; here the answer is an errno.

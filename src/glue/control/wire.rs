@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Structures of the interface on their way to and from user space, and numbers in them.
+//! `[glue]` Structures of the interface on their way to and from user space, and numbers in them.
 
 use crate::engaged::{Cause, Kind, Misses, Mode, Row, Void, Waits};
 use crate::glue::kernel::ffi;

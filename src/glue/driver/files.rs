@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] The table of the driver's open files.
+//! `[glue]` The table of the driver's open files.
 
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::process::Process;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Attaching to the driver, and detaching.
+//! `[glue]` Attaching to the driver, and detaching.
 //!
 //! A call may be inside a wrapper without a reference on this module (`owner` is the driver).
 //! Detaching therefore restores the driver's members, waits until no task can be on the way into

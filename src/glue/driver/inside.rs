@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Calls inside LoGA's functions: their number, and the state they use.
+//! `[glue]` Calls inside LoGA's functions: their number, and the state they use.
 //!
 //! An ioctl may stay in the driver as long as its caller likes, by an argument whose page does not
 //! arrive. It does not use the state meanwhile: detaching does not wait for it, and unloading is

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Leaving the driver: its members are restored, and no call uses LoGA's state any more.
+//! `[glue]` Leaving the driver: its members are restored, and no call uses LoGA's state any more.
 
 use super::inside;
 use super::operations::{Driver, Hooked};

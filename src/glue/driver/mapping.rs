@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Mappings of submission pages, and the faults on them.
+//! `[glue]` Mappings of submission pages, and the faults on them.
 //!
 //! Each mapping has a `vm_operations_struct` of its own, a copy of the driver's
 //! with LoGA's functions in front, so that `vma->vm_ops` leads to the record

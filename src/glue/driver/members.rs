@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] LoGA's functions in the driver's `file_operations`. Every call goes to
+//! `[glue]` LoGA's functions in the driver's `file_operations`. Every call goes to
 //! the driver, and its answer goes back unchanged.
 
 use super::inside::{InWrapper, Pinned};

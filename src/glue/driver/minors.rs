@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] The GPU of each `/dev/nvidiaN`, as the driver reports it.
+//! `[glue]` The GPU of each `/dev/nvidiaN`, as the driver reports it.
 
 use crate::glue::gpu::bar::{Address, Found};
 use crate::glue::kernel::ffi::Card;

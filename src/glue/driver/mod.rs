@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Everything that deals with NVIDIA's driver.
+//! `[glue]` Everything that deals with NVIDIA's driver.
 //!
 //! | file | contents |
 //! |---|---|

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Events of the kernel: a driver appears, a GPU is unbound from its driver or bound again,
+//! `[glue]` Events of the kernel: a driver appears, a GPU is unbound from its driver or bound again,
 //! the machine goes to sleep, a processor is online again.
 
 use super::hook;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] The driver's `file_operations`: found, checked, and its members replaced in place.
+//! `[glue]` The driver's `file_operations`: found, checked, and its members replaced in place.
 //!
 //! LoGA finds the object by opening the driver's control device, which is cheap and wakes no GPU,
 //! through an inode of its own: no node in `/dev` is needed. The object keeps its address and its

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Reads the argument of an ioctl before the driver does.
+//! `[glue]` Reads the argument of an ioctl before the driver does.
 //!
 //! Other threads of the caller may change the argument in between, so it shows what the caller
 //! claims, not what the driver does: nothing that LoGA protects may depend on it. It is read

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Mappings that the driver makes: selects those that LoGA takes over, and the process that
+//! `[glue]` Mappings that the driver makes: selects those that LoGA takes over, and the process that
 //! pays for each.
 
 use super::files::FileRecord;

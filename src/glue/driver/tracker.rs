@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Follows the driver's files and RM calls; `takeover` follows its mappings.
+//! `[glue]` Follows the driver's files and RM calls; `takeover` follows its mappings.
 
 use super::files::{FileRecord, Files, Space};
 use super::minors;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] The completion thread of one GPU: takes the entries of windows away, reads rings and
+//! `[glue]` The completion thread of one GPU: takes the entries of windows away, reads rings and
 //! channels, and tells the decider what it has read, which passes the turn on. It sleeps until
 //! something is due, and for good while no submission is decided on.
 

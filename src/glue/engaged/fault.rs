@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] What the fault handler asks of engaged scheduling. A store that waits once takes the lock of
+//! `[glue]` What the fault handler asks of engaged scheduling. A store that waits once takes the lock of
 //! the submissions four times: it is told to wait, wakes up, opens its window, and has its entry.
 
 use super::scheduler::Engaged;

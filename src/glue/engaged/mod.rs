@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Engaged scheduling: each store to a submission page is decided on before it reaches the
+//! `[glue]` Engaged scheduling: each store to a submission page is decided on before it reaches the
 //! GPU. What is decided, and when, is in [`crate::engaged`].
 //!
 //! | file | contents |

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] The pages through which a client may store now. Nothing here allocates or sleeps.
+//! `[glue]` The pages through which a client may store now. Nothing here allocates or sleeps.
 
 use crate::engaged::Running;
 use crate::glue::gpu::gate::Gate;

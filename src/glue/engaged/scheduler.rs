@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Engaged scheduling of one GPU: each store to a page of slots is decided on before it
+//! `[glue]` Engaged scheduling of one GPU: each store to a page of slots is decided on before it
 //! reaches the GPU.
 //!
 //! What is decided, and when, is in [`crate::engaged::Decider`]; here are the lock, the threads that

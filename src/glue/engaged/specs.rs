@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Priorities, modes and reserves of the clients of a GPU.
+//! `[glue]` Priorities, modes and reserves of the clients of a GPU.
 
 use super::scheduler::MAX_PROTECTED;
 use crate::engaged::{Mode, Reserve, Row, SchedulingParameters, Specs, Terms, Why, SPECS};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] What the lock of engaged scheduling protects: the decider, and what it does not know of,
+//! `[glue]` What the lock of engaged scheduling protects: the decider, and what it does not know of,
 //! pages and the thread of the completion thread.
 //!
 //! Nothing here allocates, frees or sleeps.

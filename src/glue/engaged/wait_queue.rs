@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Where the threads of one client sleep until it may store.
+//! `[glue]` Where the threads of one client sleep until it may store.
 
 use crate::glue::kernel::store_queue::{StoreQueue, Whom};
 use crate::units::Ns;

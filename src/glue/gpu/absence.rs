@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Whether the registers of a GPU may be read: not while the machine sleeps, nor while the
+//! `[glue]` Whether the registers of a GPU may be read: not while the machine sleeps, nor while the
 //! GPU is not bound to its driver.
 
 use kernel::sync::atomic::{Acquire, Atomic, Relaxed};

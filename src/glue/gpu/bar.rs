@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] The GPUs of this machine and their registers, read only.
+//! `[glue]` The GPUs of this machine and their registers, read only.
 //!
 //! The proprietary driver owns the PCI devices: LoGA neither binds to them nor
 //! claims a resource. It maps BAR0 a second time with the same attribute (UC) and

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] The books of one GPU: its clients, their pages and their time.
+//! `[glue]` The books of one GPU: its clients, their pages and their time.
 //!
 //! Nothing here allocates: the books are locked, and callers pass in the memory needed.
 

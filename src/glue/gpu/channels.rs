@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Which channels of the clients' pages exist, by the GPU's channel table, and the end of pages
+//! `[glue]` Which channels of the clients' pages exist, by the GPU's channel table, and the end of pages
 //! without any.
 
 use super::books::{Books, Page};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Claims on all GPUs of an attachment.
+//! `[glue]` Claims on all GPUs of an attachment.
 //!
 //! All GPUs share one table, as the number that a claim is compared with counts the claims on all
 //! of them. No lock is taken inside its lock, and a snapshot copies the claims before it locks the

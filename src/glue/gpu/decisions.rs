@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] The end of a phase: it is charged to the clients, the policy decides, and what was decided
+//! `[glue]` The end of a phase: it is charged to the clients, the policy decides, and what was decided
 //! is carried out and reported.
 
 use super::books::Books;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] One GPU as the bus knows it: its registers, whether they may be read, and whether it
+//! `[glue]` One GPU as the bus knows it: its registers, whether they may be read, and whether it
 //! answers.
 
 use super::absence::{Absence, Away};

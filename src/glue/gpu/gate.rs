@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] The gate of a page: takes a submission page away, and gives it back.
+//! `[glue]` The gate of a page: takes a submission page away, and gives it back.
 //!
 //! Revoking removes the page-table entries of every mapping of the page, in every process that
 //! shares them. The next store to such a page faults; the fault handler sleeps, with no lock

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] A page that goes from one owner to another: only once what was measured of it is booked.
+//! `[glue]` A page that goes from one owner to another: only once what was measured of it is booked.
 
 use super::books::Books;
 use super::Gpu;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Which channels a page has, and which of them compute, by the GPU's channel table.
+//! `[glue]` Which channels a page has, and which of them compute, by the GPU's channel table.
 
 use super::gate::Gate;
 use crate::ids::Chid;

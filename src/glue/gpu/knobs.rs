@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Changing the knobs and shares of a GPU at run time.
+//! `[glue]` Changing the knobs and shares of a GPU at run time.
 
 use super::books::Books;
 use super::Gpu;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Durations of the last operations of each kind.
+//! `[glue]` Durations of the last operations of each kind.
 
 use crate::units::Ns;
 use kernel::fmt;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] The main thread of one GPU: sleeps until the engine's next deadline or a wake, and
+//! `[glue]` The main thread of one GPU: sleeps until the engine's next deadline or a wake, and
 //! carries out what the engine asks for.
 
 use super::bar::MappedRange;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] One GPU: its threads, its files and its books.
+//! `[glue]` One GPU: its threads, its files and its books.
 //!
 //! | file | contents |
 //! |---|---|

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] State of the poller, and results of a polling phase.
+//! `[glue]` State of the poller, and results of a polling phase.
 
 use super::device::Device;
 use super::sampler::{ArmedTimer, SampleCosts, SampleTimer, Samples};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Inputs of policies other than GPU time.
+//! `[glue]` Inputs of policies other than GPU time.
 //!
 //! *Channel scans*, for policies that work in stages: the main thread reads the state and the ring
 //! of every channel, and checks each gate for sleeping threads. For policies that want it, it also

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] The poller: reads the status word of one GPU in a loop during polling phases, and once in
+//! `[glue]` The poller: reads the status word of one GPU in a loop during polling phases, and once in
 //! eight polls that of its copy engine. With
 //! sparse accounting it only starts the timer that samples the word, see `sampler`.
 //!

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] A GPU that goes away and comes back, or stops answering.
+//! `[glue]` A GPU that goes away and comes back, or stops answering.
 //!
 //! A GPU is *away* while the machine sleeps or the GPU is not bound to its driver: LoGA reads no
 //! register of it then. It is *lost* while it answers with all ones: LoGA probes it once a second

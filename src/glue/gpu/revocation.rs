@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Removing the page-table entries of a page, without waiting for a lock that a tenant holds.
+//! `[glue]` Removing the page-table entries of a page, without waiting for a lock that a tenant holds.
 //!
 //! The kernel's lock of the areas of a file (`i_mmap_rwsem`) has to be held for reading. A thread of
 //! a tenant has it for writing whenever it maps or unmaps an area of that file, inherits no priority,

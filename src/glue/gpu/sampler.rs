@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Samples at random instants: all reads of `accounting=sparse`, and with `accounting=burst`
+//! `[glue]` Samples at random instants: all reads of `accounting=sparse`, and with `accounting=burst`
 //! those between polling phases, for the residue.
 //!
 //! The poller (sparse) or the main thread (residue) starts a high-resolution timer on its own

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] One thread that polls all GPUs, one at a time: `poller=shared`.
+//! `[glue]` One thread that polls all GPUs, one at a time: `poller=shared`.
 //!
 //! A GPU whose polling phase is due waits for its permit, and gives it up when the phase
 //! has ended. At most one GPU is in a polling phase at any time, so that the phases of

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Starts and ends following a GPU, and suspends it while the GPU is away.
+//! `[glue]` Starts and ends following a GPU, and suspends it while the GPU is away.
 
 use super::absence::Away;
 use super::bar::Found;

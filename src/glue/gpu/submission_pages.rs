@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] The pages of a GPU's clients: mapped, unmapped, and their gates.
+//! `[glue]` The pages of a GPU's clients: mapped, unmapped, and their gates.
 
 use super::books::{Books, ClientKernel, GateUpdate, NoClient, Room};
 use super::gate::Gate;

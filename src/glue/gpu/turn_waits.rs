@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] How long threads that store to a page wait for their turn.
+//! `[glue]` How long threads that store to a page wait for their turn.
 
 use crate::units::Ns;
 use kernel::sync::atomic::{Atomic, Full, Relaxed};

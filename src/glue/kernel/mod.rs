@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Interfaces of the kernel that the kernel crate lacks.
+//! `[glue]` Interfaces of the kernel that the kernel crate lacks.
 //!
 //! | file | contents |
 //! |---|---|

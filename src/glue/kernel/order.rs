@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Sorting of small tables that are nearly in order.
+//! `[glue]` Sorting of small tables that are nearly in order.
 //!
 //! The sorts of `core` panic on an inconsistent order, and with an old compiler (1.85) objtool
 //! takes that path for a function without an end.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] A mutex whose holder inherits the priority of the threads that wait for it (the kernel's
+//! `[glue]` A mutex whose holder inherits the priority of the threads that wait for it (the kernel's
 //! `rt_mutex`).
 //!
 //! Threads of applications hold locks that the main thread needs. One of the lowest priority that

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Disabling preemption: for a moment, and for a poll loop that yields now and then.
+//! `[glue]` Disabling preemption: for a moment, and for a poll loop that yields now and then.
 
 use super::ffi;
 use crate::units::Ns;

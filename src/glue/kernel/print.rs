@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Printing texts of the pure parts.
+//! `[glue]` Printing texts of the pure parts.
 
 use kernel::fmt;
 

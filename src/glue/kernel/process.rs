@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Processes, users and cgroups: identity of a client, and how a caller sees it.
+//! `[glue]` Processes, users and cgroups: identity of a client, and how a caller sees it.
 
 use super::ffi;
 use crate::engaged::Prio;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Tables in vectors of the kernel.
+//! `[glue]` Tables in vectors of the kernel.
 
 use crate::storage::Storage;
 use kernel::alloc::flags::GFP_KERNEL_ACCOUNT;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Where threads sleep in a store, until they may try again.
+//! `[glue]` Where threads sleep in a store, until they may try again.
 
 use super::ffi;
 use crate::units::Ns;

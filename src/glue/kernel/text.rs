@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Writing the value of a file in sysfs.
+//! `[glue]` Writing the value of a file in sysfs.
 
 use kernel::fmt;
 use kernel::prelude::*;

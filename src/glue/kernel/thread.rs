@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Kernel threads that sleep until a wake, a deadline, or the request to stop. The kernel
+//! `[glue]` Kernel threads that sleep until a wake, a deadline, or the request to stop. The kernel
 //! crate has no abstraction for them yet.
 //!
 //! All of them have priority over ordinary threads (SCHED_FIFO, lowest priority): otherwise any

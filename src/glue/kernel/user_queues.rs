@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Queues of callers by user: of the processes of one user, one at a time goes on to a lock in
+//! `[glue]` Queues of callers by user: of the processes of one user, one at a time goes on to a lock in
 //! whose queue others wait.
 //!
 //! An `rt_mutex` serves threads of ordinary priority in the order of arrival. A thousand processes

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Trace events: the only caller of the events in `loga_trace.h` and
+//! `[glue]` Trace events: the only caller of the events in `loga_trace.h` and
 //! `gpu_work_period_trace.h`. An event that is off costs one no-op instruction.
 
 pub(crate) mod work_period;

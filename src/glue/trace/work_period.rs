@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] The event `power/gpu_work_period`: the time of each user in a period.
+//! `[glue]` The event `power/gpu_work_period`: the time of each user in a period.
 //!
 //! The rules of the event are in `gpu_work_period_trace.h`.
 

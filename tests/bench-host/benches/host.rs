@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The benchmarks on the host: `make bench-host`.
+//! `[tool]` The benchmarks on the host: `make bench-host`.
 //!
 //! Times are the host's but for the reads of registers, which cost nothing here and are added at
 //! [`READ`] each where a name ends in `modelled`.

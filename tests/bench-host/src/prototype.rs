@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [double] `PrototypePoll`: the poll of the paper's prototype, which finds the running channel.
+//! `[double]` `PrototypePoll`: the poll of the paper's prototype, which finds the running channel.
 //!
 //! Source: LoGA paper, 4.1: the dispatcher's word says whether a context runs, the compute engine's
 //! pointer which one, and the channel table, read from its start until an entry names that context,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [double] `FakeRegisters`: the registers that a poll reads, and what their reads would cost.
+//! `[double]` `FakeRegisters`: the registers that a poll reads, and what their reads would cost.
 
 use loga::regs::Mmio;
 use std::cell::Cell;

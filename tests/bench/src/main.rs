@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Measures LoGA inside the virtual machine: real processes, the real module, and
+//! `[tool]` Measures LoGA inside the virtual machine: real processes, the real module, and
 //! the model's exact log as the truth. Meant for instruction-count mode, where time depends on
 //! nothing outside the machine.
 //!

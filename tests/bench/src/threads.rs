@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Threads that run next to LoGA's: one that counts, and one as busy as the poller.
+//! `[tool]` Threads that run next to LoGA's: one that counts, and one as busy as the poller.
 
 use crate::busy::Busy;
 use nix::sched::{sched_setaffinity, CpuSet};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The tables of figures of the documents, written from measurements that are committed.
+//! `[tool]` The tables of figures of the documents, written from measurements that are committed.
 //!
 //! `make bench` leaves `out/bench.json`. `make figures` copies what the documents cite of it to
 //! [`FILE`], with commit, date and seeds, and writes the tables between the markers of the documents.

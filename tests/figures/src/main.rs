@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] `loga-figures ROOT BENCH`: takes over what the documents below ROOT cite of the report BENCH,
+//! `[tool]` `loga-figures ROOT BENCH`: takes over what the documents below ROOT cite of the report BENCH,
 //! if there is one, and writes their tables.
 
 use loga_figures::{all, blocks, fill, Measured, Report, Table, FILE};

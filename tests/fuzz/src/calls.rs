@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Arguments of `/dev/loga`, and the queue of a listener.
+//! `[tool]` Arguments of `/dev/loga`, and the queue of a listener.
 
 use crate::input::Input;
 use loga::knobs::{Config, KNOBS};
@@ -28,13 +28,12 @@ fn refusal(input: &mut Input<'_>) -> Refusal {
 fn sound(refusal: Refusal) {
     assert_ne!(refusal.code, uapi::REFUSED_NOT, "refused without a reason");
     let said = refusal.to_string();
-    assert!(!said.is_empty() && !said.contains('\n'), "{said:?}");
+    assert!(!said.is_empty(), "{said:?}");
+    assert!(!said.contains('\n'), "{said:?}");
     if refusal.code == uapi::REFUSED_RANGE {
         let range = refusal.min..=refusal.max;
-        assert!(
-            !range.is_empty() && !range.contains(&refusal.value),
-            "{said}"
-        );
+        assert!(!range.is_empty(), "{said}");
+        assert!(!range.contains(&refusal.value), "{said}");
         assert!(!said.starts_with("value="), "{said}");
     }
 }
@@ -117,7 +116,9 @@ fn set_share(input: &mut Input<'_>) {
     };
     match set.check() {
         Ok(request) => {
-            assert!(set.refusal == Refusal::default() && set.reserved == 0 && set.mask < 32);
+            assert!(set.refusal == Refusal::default());
+            assert!(set.reserved == 0);
+            assert!(set.mask < 32);
             assert_eq!(request.change.is_some(), set.action == uapi::ACTION_SET);
             assert_eq!(request.gpu, (set.gpu != uapi::ALL_GPUS).then_some(set.gpu));
             let named = match request.named {
@@ -187,9 +188,11 @@ fn set_spec(input: &mut Input<'_>) {
     set.spec.deadline_ns = time(input) * u64::from(input.u8() / 128);
     match set.check() {
         Ok(request) => {
-            assert!(set.spec.flags <= uapi::SPEC_SOFT && set.refusal == Refusal::default());
+            assert!(set.spec.flags <= uapi::SPEC_SOFT);
+            assert!(set.refusal == Refusal::default());
             let lease = Ns::from_ms(set.spec.lease_ms.into());
-            assert!(set.spec.reserved == 0 && set.spec.lease_ms <= uapi::MAX_LEASE_MS);
+            assert!(set.spec.reserved == 0);
+            assert!(set.spec.lease_ms <= uapi::MAX_LEASE_MS);
             assert_eq!(request.lease.unwrap_or(Ns::ZERO), lease);
             assert_eq!(request.spec.is_some(), set.action == uapi::ACTION_SET);
             if let Some(spec) = request.spec {
@@ -233,14 +236,17 @@ fn claim(input: &mut Input<'_>) {
             lasts,
             seen,
         }) => {
-            assert!(is_set && claim.refusal == Refusal::default());
-            assert!((1..=100).contains(&want) && (1..=30).contains(&claim.seconds));
+            assert!(is_set);
+            assert!(claim.refusal == Refusal::default());
+            assert!((1..=100).contains(&want));
+            assert!((1..=30).contains(&claim.seconds));
             assert_eq!((gpu, want), (claim.gpu, claim.want_pct));
             assert_eq!(lasts, Ns::from_ms(u64::from(claim.seconds) * 1_000));
             assert_eq!(seen.unwrap_or(uapi::CLAIM_ANYWAY), claim.seen);
         }
         Ok(ClaimRequest::Clear { gpu }) => {
-            assert!(claim.action == uapi::ACTION_CLEAR && claim.refusal == Refusal::default());
+            assert!(claim.action == uapi::ACTION_CLEAR);
+            assert!(claim.refusal == Refusal::default());
             assert_eq!(gpu, (claim.gpu != uapi::ALL_GPUS).then_some(claim.gpu));
         }
         Err(refusal) => sound(refusal),
@@ -260,7 +266,8 @@ fn totals(input: &mut Input<'_>) {
         Ok((_, reset)) => {
             assert!((uapi::SUBJECT_USER..=uapi::SUBJECT_CGROUP).contains(&read.kind));
             assert_eq!(reset, read.flags == uapi::TOTALS_RESET);
-            assert!(read.flags <= uapi::TOTALS_RESET && read.refusal == Refusal::default());
+            assert!(read.flags <= uapi::TOTALS_RESET);
+            assert!(read.refusal == Refusal::default());
         }
         Err(refusal) => sound(refusal),
     }
@@ -279,7 +286,8 @@ fn configure(input: &mut Input<'_>) {
     };
     match configure.check() {
         Ok(knobs) => {
-            assert!(configure.refusal == Refusal::default() && configure.mask != 0);
+            assert!(configure.refusal == Refusal::default());
+            assert!(configure.mask != 0);
             let (before, mut config) = (Config::default(), Config::default());
             knobs.apply(&mut config);
             for (at, knob) in KNOBS.iter().enumerate() {
@@ -289,7 +297,8 @@ fn configure(input: &mut Input<'_>) {
                     false => (knob.get)(&before),
                 };
                 assert_eq!((knob.get)(&config), wanted, "{}", knob.name);
-                assert!(knob.check(wanted).is_ok() && (knob.live || !given));
+                assert!(knob.check(wanted).is_ok());
+                assert!((knob.live || !given));
             }
         }
         Err(refusal) => sound(refusal),
@@ -305,7 +314,10 @@ fn subscribe(input: &mut Input<'_>) {
         ..Default::default()
     };
     match subscribe.check() {
-        Ok(()) => assert!(subscribe.flags == 0 && subscribe.mask >> uapi::EVENT_KINDS == 0),
+        Ok(()) => {
+            assert!(subscribe.flags == 0);
+            assert!(subscribe.mask >> uapi::EVENT_KINDS == 0);
+        }
         Err(refusal) => sound(refusal),
     }
     let event = Event {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Numbers out of the bytes of an input.
+//! `[tool]` Numbers out of the bytes of an input.
 
 /// The bytes not taken yet. Bytes past the end are zero.
 #[derive(Clone, Copy, Debug)]

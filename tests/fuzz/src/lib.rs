@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Fuzz targets: the code that reads bytes from outside, and its properties for any bytes.
+//! `[tool]` Fuzz targets: the code that reads bytes from outside, and its properties for any bytes.
 //!
 //! A target takes any bytes and panics if a property is violated. `make fuzz` runs each under a
 //! coverage-guided fuzzer; `cargo test` replays the inputs of `corpus/TARGET.tar`, among them every

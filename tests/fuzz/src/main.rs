@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The fuzzer, on the target that `LOGA_FUZZ` names. Its arguments are those of libFuzzer.
+//! `[tool]` The fuzzer, on the target that `LOGA_FUZZ` names. Its arguments are those of libFuzzer.
 
 #![no_main]
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Answers of a card: status words, channel states, the channel table, the clock.
+//! `[tool]` Answers of a card: status words, channel states, the channel table, the clock.
 
 use crate::input::Input;
 use loga::ids::{Chid, MAX_CHANNELS};
@@ -143,7 +143,8 @@ fn card(card: &Card, input: &mut Input<'_>) {
     // Two, and the list of engines.
     assert!(card.reads.get() <= 2 + 64);
     if let Some(base) = regs::userd_base(card) {
-        assert!(base < 1 << 40 && base % 4096 == 0, "{base:#x}");
+        assert!(base < 1 << 40, "{base:#x}");
+        assert!(base % 4096 == 0, "{base:#x}");
     }
     let _ = Ring::read(card, Chid::from_bits(input.u16().into()));
     let _ = ChannelState::read(card, Chid::from_bits(input.u16().into()));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Calls of the driver: number, size, argument.
+//! `[tool]` Calls of the driver: number, size, argument.
 
 use crate::input::Input;
 use loga::rm::{request_nr, request_size, Xfer};
@@ -39,7 +39,8 @@ pub fn run(data: &[u8]) {
     let bytes = input.rest();
     let (nr, said) = (request_nr(cmd), request_size(cmd));
     assert_eq!(nr, cmd & 0xff);
-    assert!(said < 1 << 14 && said == (cmd >> 16) as usize & 0x3fff);
+    assert!(said < 1 << 14);
+    assert!(said == (cmd >> 16) as usize & 0x3fff);
     for size in [said, other.into(), bytes.len()] {
         let Some(understood) = call::parse(nr, size, bytes) else {
             continue;

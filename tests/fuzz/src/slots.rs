@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Mappings of submission slots, against a search through all slots.
+//! `[tool]` Mappings of submission slots, against a search through all slots.
 
 use crate::input::Input;
 use loga::ids::MAX_CHANNELS;

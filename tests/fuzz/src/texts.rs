@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Files and command lines.
+//! `[tool]` Files and command lines.
 
 use clap::Parser;
 use loga::policies::NAMES;
@@ -19,10 +19,8 @@ const LONGEST_NS: f64 = 86_400e9;
 
 /// Checks that a reason names a place and a cause.
 fn sound(error: &scenario::Error) {
-    assert!(
-        !error.place.is_empty() && !error.reason.is_empty(),
-        "{error:?}"
-    );
+    assert!(!error.place.is_empty(), "{error:?}");
+    assert!(!error.reason.is_empty(), "{error:?}");
 }
 
 /// A length of time that can be drawn.
@@ -46,17 +44,18 @@ pub fn run_scenario(data: &[u8]) {
         Ok(scenario) => scenario,
         Err(error) => return sound(&error),
     };
-    assert!(!scenario.gpus.is_empty() && !scenario.clients.is_empty() && scenario.seeds > 0);
+    assert!(!scenario.gpus.is_empty());
+    assert!(!scenario.clients.is_empty());
+    assert!(scenario.seeds > 0);
     assert!(scenario.length.get() > 0);
     assert!(scenario
         .until
         .is_none_or(|until| until < scenario.clients.len()));
     for client in &scenario.clients {
-        assert!(
-            client.gpu < scenario.gpus.len() && !client.phases.is_empty(),
-            "{client:?}"
-        );
-        assert!(client.deepest() > 0 && client.channels > 0, "{client:?}");
+        assert!(client.gpu < scenario.gpus.len(), "{client:?}");
+        assert!(!client.phases.is_empty(), "{client:?}");
+        assert!(client.deepest() > 0, "{client:?}");
+        assert!(client.channels > 0, "{client:?}");
         for phase in &client.phases {
             drawable(&phase.cpu);
             phase.copy.iter().chain(&phase.kernel).for_each(drawable);
@@ -78,7 +77,8 @@ pub fn run_profile(data: &[u8]) {
     match Profile::parse("x.toml", text) {
         Ok(profile) => {
             let alone = profile.alone_us();
-            assert!(alone.is_finite() && alone >= 0.0, "{alone}");
+            assert!(alone.is_finite(), "{alone}");
+            assert!(alone >= 0.0, "{alone}");
         }
         Err(error) => sound(&error),
     }
@@ -129,7 +129,10 @@ pub fn run_exporter(data: &[u8]) {
             assert!(gpus.iter().all(|one| valid(one.gpu, one.ppm)), "{gpus:?}");
             assert!(gpus.windows(2).all(|two| two[0].gpu < two[1].gpu));
         }
-        Err(error) => assert!(!error.is_empty() && !error.contains('\n'), "{error:?}"),
+        Err(error) => {
+            assert!(!error.is_empty(), "{error:?}");
+            assert!(!error.contains('\n'), "{error:?}");
+        }
     }
     let text = String::from_utf8_lossy(data);
     assert!(known(&text).len() <= text.lines().count());
@@ -154,11 +157,16 @@ pub fn run_history(data: &[u8]) {
             }
             assert_eq!(file::parse(&file::text(&history)), Ok(history));
         }
-        Err(error) => assert!(!error.is_empty() && !error.contains('\n'), "{error:?}"),
+        Err(error) => {
+            assert!(!error.is_empty(), "{error:?}");
+            assert!(!error.contains('\n'), "{error:?}");
+        }
     }
     let peer = Peer { pid: 1, uid: 1 };
     let answer = Answers::default().to(peer, data);
-    assert!(answer.record.is_none() && answer.typical_ns.is_none() && answer.running.is_empty());
+    assert!(answer.record.is_none());
+    assert!(answer.typical_ns.is_none());
+    assert!(answer.running.is_empty());
 }
 
 /// Whether a terminal does nothing but show it.
@@ -179,7 +187,8 @@ pub fn run_names(data: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     if first % 2 == 1 {
         if let Err(error) = spec::checked(&text) {
-            assert!(!error.is_empty() && is_harmless(&error), "{error:?}");
+            assert!(!error.is_empty(), "{error:?}");
+            assert!(is_harmless(&error), "{error:?}");
         }
         return;
     }
@@ -228,7 +237,8 @@ pub fn run_words(data: &[u8]) {
         let words = std::iter::once("loga").chain(line.split_whitespace());
         if let Err(error) = loga_cli::cli::Arguments::try_parse_from(words) {
             let said = loga_cli::cli::one_line(&error);
-            assert!(!said.is_empty() && !said.contains('\n'), "{said:?}");
+            assert!(!said.is_empty(), "{said:?}");
+            assert!(!said.contains('\n'), "{said:?}");
         }
         // Neither reads anything but the text and, for a path, the file system.
         let directory = loga_cli::directory::Directory::default();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Tests of GPUs that are denied to cgroups and users, and of `loga run --confine`.
+//! `[tool]` Tests of GPUs that are denied to cgroups and users, and of `loga run --confine`.
 
 use crate::caller::{Caller, SOON};
 use crate::cgroups::Cgroup;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Tests of attribution: which client is charged, and when the poller stops.
+//! `[tool]` Tests of attribution: which client is charged, and when the poller stops.
 
 use crate::busy::Busy;
 use crate::caller::Caller;

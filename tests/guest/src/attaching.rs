@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Tests of loading, attaching, detaching, and of bad parameters.
+//! `[tool]` Tests of loading, attaching, detaching, and of bad parameters.
 
 use crate::caller::Caller;
 use crate::kernel_log::KernelLog;

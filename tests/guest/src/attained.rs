@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Tests of policies that go by attained service, between users: shares are those of the
+//! `[tool]` Tests of policies that go by attained service, between users: shares are those of the
 //! model's own log.
 
 use crate::ktap::{ensure, Verdict};

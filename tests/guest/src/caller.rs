@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] A process that a test drives: the test's side.
+//! `[tool]` A process that a test drives: the test's side.
 
 use crate::ktap::ensure;
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};

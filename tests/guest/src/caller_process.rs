@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] A GPU client that carries out the lines of its standard input.
+//! `[tool]` A GPU client that carries out the lines of its standard input.
 //!
 //! | line | does | answers |
 //! |---|---|---|

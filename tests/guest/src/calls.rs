@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The raw calls of `/dev/loga`, so that tests can make wrong ones too.
+//! `[tool]` The raw calls of `/dev/loga`, so that tests can make wrong ones too.
 
 use loga::uapi;
 use loga::uapi::Event;

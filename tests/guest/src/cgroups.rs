@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Tests of settings for cgroups, and of dividing the GPU between them.
+//! `[tool]` Tests of settings for cgroups, and of dividing the GPU between them.
 
 use crate::caller::{Caller, SOON};
 use crate::calls::Calls;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Tests of claims: who sees them, what is refused, and when they end.
+//! `[tool]` Tests of claims: who sees them, what is refused, and when they end.
 
 use crate::caller::Caller;
 use crate::calls::{as_user, Calls};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Tests of reserves while submissions are not decided on, with real processes. Shares are
+//! `[tool]` Tests of reserves while submissions are not decided on, with real processes. Shares are
 //! those of the model's own log.
 
 use crate::calls::Calls;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Tests of the copy engine: what LoGA says of copies, compared with the model's log.
+//! `[tool]` Tests of the copy engine: what LoGA says of copies, compared with the model's log.
 
 use crate::ktap::{ensure, Verdict};
 use crate::limits::{within, within_points};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Deadlines before the end of their period.
+//! `[tool]` Deadlines before the end of their period.
 
 use crate::calls::Calls;
 use crate::ktap::{ensure, Verdict};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Tests of engaged scheduling with real processes: which submission reaches the GPU first.
+//! `[tool]` Tests of engaged scheduling with real processes: which submission reaches the GPU first.
 
 use crate::caller::{Caller, SOON};
 use crate::calls::Calls;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Tests of each driver branch, and that LoGA changes no answer of the driver.
+//! `[tool]` Tests of each driver branch, and that LoGA changes no answer of the driver.
 
 use crate::caller::Caller;
 use crate::faults;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Tests of what the control device reports: events, totals, and which user sees which.
+//! `[tool]` Tests of what the control device reports: events, totals, and which user sees which.
 
 use crate::calls::{as_user, knob, Calls};
 use crate::ktap::{ensure, Verdict};

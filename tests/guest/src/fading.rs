@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Tests of fading means, and of their sums, which every user sees.
+//! `[tool]` Tests of fading means, and of their sums, which every user sees.
 
 use crate::calls::as_user;
 use crate::ktap::{ensure, Verdict};

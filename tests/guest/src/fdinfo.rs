@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Tests of what `/proc/PID/fdinfo` says of the GPU's files.
+//! `[tool]` Tests of what `/proc/PID/fdinfo` says of the GPU's files.
 
 use crate::caller::Caller;
 use crate::ktap::{ensure, Verdict};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Files for the host.
+//! `[tool]` Files for the host.
 
 use std::fs;
 use std::fs::File;

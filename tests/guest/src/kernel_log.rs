@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] What the kernel logs while a test runs.
+//! `[tool]` What the kernel logs while a test runs.
 
 use loga_ktap::signs;
 use nix::fcntl::OFlag;

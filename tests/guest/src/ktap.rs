@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Runs tests and reports in KTAP.
+//! `[tool]` Runs tests and reports in KTAP.
 
 use crate::kernel_log::KernelLog;
 use crate::limits;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Memory that nothing points at any more, as kmemleak finds it: the last test of a run on a
+//! `[tool]` Memory that nothing points at any more, as kmemleak finds it: the last test of a run on a
 //! kernel that has it.
 
 use crate::ktap::{ensure, Verdict};

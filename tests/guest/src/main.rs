@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] `loga-guest`: runs as root in the virtual machine, drives the GPU model and the kernel
+//! `[tool]` `loga-guest`: runs as root in the virtual machine, drives the GPU model and the kernel
 //! module with real processes, and reports in KTAP.
 //!
 //! | file | contents |

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Tests with several GPUs.
+//! `[tool]` Tests with several GPUs.
 
 use crate::caller::Caller;
 use crate::dispatch::{start_nice, PRIO};

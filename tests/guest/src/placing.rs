@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Tests of the GPU that a program is started on: `loga place` and `loga run --gpu auto`.
+//! `[tool]` Tests of the GPU that a program is started on: `loga place` and `loga run --gpu auto`.
 
 use crate::host::hand_over;
 use crate::hostile::USER;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Tests of policies with real processes. Shares are those of the model's own log.
+//! `[tool]` Tests of policies with real processes. Shares are those of the model's own log.
 
 use crate::caller::Caller;
 use crate::kernel_log::KernelLog;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Tests of turns as they are told, and of `loga agent cpu`, which lets the processor follow
+//! `[tool]` Tests of turns as they are told, and of `loga agent cpu`, which lets the processor follow
 //! the GPU. Those that need the controller cpu of cgroups run on a kernel that has it (`make
 //! test-slurm`).
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Tests of protected clients: their stores are not stopped, those of others wait for them.
+//! `[tool]` Tests of protected clients: their stores are not stopped, those of others wait for them.
 
 use crate::caller::Caller;
 use crate::calls::Calls;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Tests of recordings of real clients.
+//! `[tool]` Tests of recordings of real clients.
 
 use crate::ktap::{ensure, Verdict};
 use crate::load::Load;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Random sets of reserves: what is admitted is kept.
+//! `[tool]` Random sets of reserves: what is admitted is kept.
 
 use crate::calls::Calls;
 use crate::ktap::{ensure, Verdict};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Tests of what priorities, modes and reserves do for real processes.
+//! `[tool]` Tests of what priorities, modes and reserves do for real processes.
 
 use crate::caller::Caller;
 use crate::calls::Calls;

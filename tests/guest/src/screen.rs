@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Tests of `loga top` on a pseudo-terminal: what a person sees, and the keys.
+//! `[tool]` Tests of `loga top` on a pseudo-terminal: what a person sees, and the keys.
 
 use crate::ktap::{ensure, Verdict};
 use crate::load::Load;

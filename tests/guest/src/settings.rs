@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Tests of settings from files that follow the files, the cgroups and the module.
+//! `[tool]` Tests of settings from files that follow the files, the cgroups and the module.
 
 use crate::cgroups::Cgroup;
 use crate::ktap::{ensure, Verdict};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Tests of shares: weights, limits, classes, groups, and changes of the policy while all
+//! `[tool]` Tests of shares: weights, limits, classes, groups, and changes of the policy while all
 //! clients work. Shares are those of the model's own log.
 
 use crate::caller::Caller;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Tests of accounting by samples at random instants.
+//! `[tool]` Tests of accounting by samples at random instants.
 
 use crate::ktap::{ensure, Verdict};
 use crate::limits::within;

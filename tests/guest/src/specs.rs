@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Tests of setting priorities, modes and reserves: what is refused, what is shown, and when
+//! `[tool]` Tests of setting priorities, modes and reserves: what is refused, what is shown, and when
 //! it ends.
 
 use crate::caller::Caller;

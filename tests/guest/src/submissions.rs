@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Tests of what engaged scheduling measures of submissions.
+//! `[tool]` Tests of what engaged scheduling measures of submissions.
 
 use crate::busy::Busy;
 use crate::dispatch::PRIO;

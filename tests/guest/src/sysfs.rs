@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The knobs of the first GPU in sysfs.
+//! `[tool]` The knobs of the first GPU in sysfs.
 
 use std::fs;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Kernel threads.
+//! `[tool]` Kernel threads.
 
 use procfs::process::{all_processes, Stat, StatFlags};
 

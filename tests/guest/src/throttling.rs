@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Tests of throttling: a hog waits, and signals, forks and remaps work meanwhile.
+//! `[tool]` Tests of throttling: a hog waits, and signals, forks and remaps work meanwhile.
 
 use crate::caller::{Caller, SOON};
 use crate::calls::Calls;

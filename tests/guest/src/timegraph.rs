@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Figures of TimeGraph with real processes, in reduced form: a game beside programs that
+//! `[tool]` Figures of TimeGraph with real processes, in reduced form: a game beside programs that
 //! always want more, three engines, a player.
 //!
 //! The stand-ins are those of the simulator (`eval/src/systems/timegraph/standins.rs`) without time

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Tests of the `loga` command as a person or a script uses it.
+//! `[tool]` Tests of the `loga` command as a person or a script uses it.
 
 use crate::ktap::{ensure, Verdict};
 use crate::load::Load;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Tests of the trace events, compared with the model's log and LoGA's figures.
+//! `[tool]` Tests of the trace events, compared with the model's log and LoGA's figures.
 
 use crate::caller::{Caller, SOON};
 use crate::ktap::{ensure, Verdict};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Tests of what the control device and the knobs refuse without a change.
+//! `[tool]` Tests of what the control device and the knobs refuse without a change.
 
 use crate::caller::Caller;
 use crate::calls::{as_user, knob, Calls};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] KTAP, the text in which KUnit and the guest's tests report: the guest writes it, the
+//! `[tool]` KTAP, the text in which KUnit and the guest's tests report: the guest writes it, the
 //! runner of the virtual machine reads it. Both find the kernel's complaints by the same [`signs`].
 //!
 //! Source: Documentation/dev-tools/ktap.rst.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Reading KTAP.
+//! `[tool]` Reading KTAP.
 //!
 //! The parser is strict on purpose: output that stops half way, a plan that
 //! does not match, a number out of order or no output at all are failures, so

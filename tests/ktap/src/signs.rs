@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Signs of a kernel report in a line of the kernel's log.
+//! `[tool]` Signs of a kernel report in a line of the kernel's log.
 //!
 //! One table for the runner, which reads the whole log, and for the guest's tests, which read it
 //! during a test.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Writing KTAP, as [`parse`](crate::parse) reads it.
+//! `[tool]` Writing KTAP, as [`parse`](mod@crate::parse) reads it.
 
 use crate::{Outcome, Test};
 

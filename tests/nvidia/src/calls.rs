@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The driver's calls, as bytes.
+//! `[tool]` The driver's calls, as bytes.
 //!
 //! Branches 470 and 550 agree in all calls used here.
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] GPU files that are open although there is no GPU.
+//! `[tool]` GPU files that are open although there is no GPU.
 //!
 //! Since branch 545 a driver opens a GPU file with O_NONBLOCK at once and starts the GPU in the
 //! background. WAIT_OPEN_COMPLETE returns the outcome; the file stays open after a failure.

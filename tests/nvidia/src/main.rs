@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] `loga-nvidia`: a client of the real driver that goes as far as the driver goes without a
+//! `[tool]` `loga-nvidia`: a client of the real driver that goes as far as the driver goes without a
 //! GPU, and prints every answer byte by byte. Two runs on equally fresh drivers print the same;
 //! they must do so with LoGA attached too.
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] One round of questions on every node, each answer a line.
+//! `[tool]` One round of questions on every node, each answer a line.
 
 use crate::calls::{self, Call};
 use std::fs::File;

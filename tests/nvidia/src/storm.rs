@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The same round in a loop until a file asks for the end; counts the rounds, and those
+//! `[tool]` The same round in a loop until a file asks for the end; counts the rounds, and those
 //! that differ from the first.
 
 use crate::{calls, files};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Two controllers on one machine: each has a name, a list of hosts and a file of its process
+//! `[tool]` Two controllers on one machine: each has a name, a list of hosts and a file of its process
 //! of its own, by namespaces, and an address of its own.
 
 use crate::binding_checks::SHOWN;

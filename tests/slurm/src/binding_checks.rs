@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Checks of what binds a job to a node, of what is left of it, and of wishes in comments.
+//! `[tool]` Checks of what binds a job to a node, of what is left of it, and of wishes in comments.
 
 use crate::checks::{placed, same};
 use crate::cluster::{until, Cluster, Job, LIMIT};

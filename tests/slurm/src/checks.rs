@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The checks, one after the other on one cluster.
+//! `[tool]` The checks, one after the other on one cluster.
 
 use crate::binding_checks::{commented, ended_early, freed};
 use crate::clock_checks::skewed;

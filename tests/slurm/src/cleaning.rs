@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Ends every program that was started, however this one ends: a daemon of a step leaves its
+//! `[tool]` Ends every program that was started, however this one ends: a daemon of a step leaves its
 //! parent, so this process takes on the orphans among its descendants.
 
 use nix::sys::prctl::set_child_subreaper;

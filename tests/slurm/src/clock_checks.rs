@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Checks of nodes whose clocks are ahead of the controller's or behind it.
+//! `[tool]` Checks of nodes whose clocks are ahead of the controller's or behind it.
 
 use crate::checks::same;
 use crate::cluster::Cluster;

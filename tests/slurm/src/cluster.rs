@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] A controller and its nodes.
+//! `[tool]` A controller and its nodes.
 
 use crate::backup;
 use crate::conf::{Auth, Behind, Setting, NODES};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The files of the cluster: configuration, scripts, and the programs that stand in for
+//! `[tool]` The files of the cluster: configuration, scripts, and the programs that stand in for
 //! others. Both Slurm 22.05 (Debian 12) and 24.11 (Debian 13) should take them.
 
 use crate::backup;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The database of jobs, which `sacct` shows: slurmdbd, and MariaDB in an empty folder of its
+//! `[tool]` The database of jobs, which `sacct` shows: slurmdbd, and MariaDB in an empty folder of its
 //! own, with no users and nothing but a port of this machine.
 
 use crate::cluster::{daemon, until, Cluster, LIMIT};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The kernel module behind the cluster: the model's GPUs, an exporter for each node's, and
+//! `[tool]` The kernel module behind the cluster: the model's GPUs, an exporter for each node's, and
 //! the agent that writes the table.
 
 use crate::checks::same;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Tests of `loga slurm` with Slurm's own daemons: a controller and three nodes on one
+//! `[tool]` Tests of `loga slurm` with Slurm's own daemons: a controller and three nodes on one
 //! machine, in a temporary folder.
 //!
 //! `loga-slurm LOGA`, with the path of the program `loga`, from the root of the checkout: exporters

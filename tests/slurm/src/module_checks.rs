@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The checks with the kernel module, one after the other: what Slurm says is compared with
+//! `[tool]` The checks with the kernel module, one after the other: what Slurm says is compared with
 //! what the model notes of its GPUs.
 
 use crate::checks::{same, untouched, Check};

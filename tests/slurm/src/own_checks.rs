@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Checks of jobs whose number names others as well: weight and record are those of the job
+//! `[tool]` Checks of jobs whose number names others as well: weight and record are those of the job
 //! itself.
 
 use crate::checks::same;

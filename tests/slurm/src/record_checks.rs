@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Checks of what is in a job's record after it.
+//! `[tool]` Checks of what is in a job's record after it.
 
 use crate::checks::{same, ONE};
 use crate::cluster::{until, Cluster, LIMIT};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The simulator beside Slurm: the same stream of jobs, placed by both. The exporters say what
+//! `[tool]` The simulator beside Slurm: the same stream of jobs, placed by both. The exporters say what
 //! the simulator's programs do at the time at which a job comes.
 
 use crate::binding_checks::SHOWN;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Exporters that are files, and tables: made by `loga slurm table`, aged, and broken.
+//! `[tool]` Exporters that are files, and tables: made by `loga slurm table`, aged, and broken.
 
 use crate::cluster::Cluster;
 use crate::conf::NODES;

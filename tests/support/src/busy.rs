@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Processors: threads that keep to one, and a thread that keeps one busy.
+//! `[tool]` Processors: threads that keep to one, and a thread that keeps one busy.
 
 use nix::errno::Errno;
 use nix::sched::{sched_setaffinity, CpuSet};

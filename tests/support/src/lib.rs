@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Common parts of tests and benches inside the virtual machine.
+//! `[tool]` Common parts of tests and benches inside the virtual machine.
 //!
 //! | file | contents |
 //! |---|---|

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Limits of figures: what a test measured, and between which values it has to be.
+//! `[tool]` Limits of figures: what a test measured, and between which values it has to be.
 //!
 //! A figure that is compared with limits is printed with them, so that `make flakes` can tell how far
 //! from its limits it stays over many seeds. Two kinds of limits are meant:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Throttles in the background: their patterns, and running ones.
+//! `[tool]` Throttles in the background: their patterns, and running ones.
 
 use nix::sys::signal::{kill, Signal};
 use nix::unistd::Pid;

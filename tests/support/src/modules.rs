@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Loading and removing kernel modules.
+//! `[tool]` Loading and removing kernel modules.
 
 use nix::errno::Errno;
 use nix::kmod::{delete_module, finit_module, DeleteModuleFlags, ModuleInitFlags};

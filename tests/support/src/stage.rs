@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The two modules loaded for one test, and both sides' figures.
+//! `[tool]` The two modules loaded for one test, and both sides' figures.
 
 use crate::load::Load;
 use crate::modules;

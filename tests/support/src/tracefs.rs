@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The kernel's trace of events, switched on for one test.
+//! `[tool]` The kernel's trace of events, switched on for one test.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The model's own accounts of GPU use, with which LoGA's figures are compared.
+//! `[tool]` The model's own accounts of GPU use, with which LoGA's figures are compared.
 
 use loga_model::gpu::{Kind, CE0, GR};
 use loga_model::truth::text::Line;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Boots the virtual machine with the programs and modules under test,
+//! `[tool]` Boots the virtual machine with the programs and modules under test,
 //! runs one shell line in it and judges the result.
 //!
 //! `boot` returns the guest's exit status; `shell` gives the terminal to the

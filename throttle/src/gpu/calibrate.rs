@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] From units of a device's timer to time: a straight line through measured kernels.
+//! `[tool]` From units of a device's timer to time: a straight line through measured kernels.
 
 use crate::error::Error;
 

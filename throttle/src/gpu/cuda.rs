@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Kernels on CUDA's driver library.
+//! `[tool]` Kernels on CUDA's driver library.
 //!
 //! The PTX is written for the oldest architecture with the registers that it reads; the driver
 //! compiles it for the card at hand. A driver that no longer takes so old a text gets the same one

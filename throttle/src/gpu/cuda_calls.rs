@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] The calls of CUDA's driver library, safe to use.
+//! `[glue]` The calls of CUDA's driver library, safe to use.
 //!
 //! Source: CUDA Driver API reference, modules "Initialization" to "Event Management". All of them
 //! exist since CUDA 5.0 except `cuGetErrorName` (6.0), which is optional.

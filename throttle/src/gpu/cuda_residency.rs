@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] On CUDA's driver library: a kernel with one thread on each multiprocessor, which notes when
+//! `[tool]` On CUDA's driver library: a kernel with one thread on each multiprocessor, which notes when
 //! it does not run.
 
 use super::cuda::{compile, open_context, timer_step_ns, BODY};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Loading a library at run time and finding its calls.
+//! `[glue]` Loading a library at run time and finding its calls.
 
 use crate::error::Error;
 use libloading::Library;

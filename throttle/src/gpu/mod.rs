@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Backends for real devices, through libraries that are loaded at run time.
+//! `[tool]` Backends for real devices, through libraries that are loaded at run time.
 //!
 //! | file | contents |
 //! |---|---|

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Kernels on an OpenCL library. OpenCL has no timer that a kernel could read: they loop.
+//! `[tool]` Kernels on an OpenCL library. OpenCL has no timer that a kernel could read: they loop.
 
 use super::opencl_calls::{Event, Program};
 use super::queue::Device;

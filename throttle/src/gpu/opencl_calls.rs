@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] The calls of an OpenCL library, safe to use.
+//! `[glue]` The calls of an OpenCL library, safe to use.
 //!
 //! Source: The OpenCL Specification 1.2, chapters 4 and 5; later versions have the same calls.
 

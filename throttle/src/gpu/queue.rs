@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The load loop's backend over a device that runs kernels in order and times them.
+//! `[tool]` The load loop's backend over a device that runs kernels in order and times them.
 
 use crate::backend::Backend;
 use crate::clock::Clock;

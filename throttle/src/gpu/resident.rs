@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Rounds of a kernel whose threads note when they do not run.
+//! `[tool]` Rounds of a kernel whose threads note when they do not run.
 
 use crate::clock::Clock;
 use crate::error::Error;
@@ -181,10 +181,8 @@ mod tests {
         };
         assert_eq!(refusal("", 15_000), None);
         let said = refusal("", 15_001).expect("a refusal");
-        assert!(
-            said.contains("--gap-us 30:") && said.contains("steps of 15001 ns"),
-            "{said}"
-        );
+        assert!(said.contains("--gap-us 30:"), "{said}");
+        assert!(said.contains("steps of 15001 ns"), "{said}");
         assert_eq!(refusal("--gap-us 40", 15_001), None);
         let said = refusal("", u64::MAX).expect("a refusal");
         assert!(said.ends_with("which does not move"), "{said}");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Calls that need no client, and what all calls have in common.
+//! `[tool]` Calls that need no client, and what all calls have in common.
 
 use crate::error::Error;
 use crate::sys::{self, Plain};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The host's name, in place of the crate `gethostname`, which x11rb uses to find the entry of
+//! `[tool]` The host's name, in place of the crate `gethostname`, which x11rb uses to find the entry of
 //! this host in the X server's list of cookies.
 
 use std::ffi::OsString;

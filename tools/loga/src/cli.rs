@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The arguments of `loga`. Its manual pages and completions are made from these definitions.
+//! `[tool]` The arguments of `loga`. Its manual pages and completions are made from these definitions.
 
 mod engaged;
 mod kube;
@@ -217,8 +217,8 @@ pub struct Change {
     #[arg(long, value_name = "PERCENT", value_parser = numbers::percent(Limit::MIN..=Limit::MAX))]
     pub limit: Option<u32>,
     /// Class; idle runs only while no normal client wants the GPU
-    #[arg(long, value_name = "CLASS", value_parser = PossibleValuesParser::new(names::CLASSES))]
-    pub class: Option<String>,
+    #[arg(long, value_name = "CLASS")]
+    pub class: Option<names::Class>,
     /// Part of a GPU in percent, 1 to 90, that policy credit-slo gives it if it wants that; 0 is none;
     /// of the groups that the GPU is divided between (group_by)
     #[arg(long, value_name = "PERCENT", value_parser = numbers::percent(0..=Target::MAX))]
@@ -239,8 +239,8 @@ pub struct Set {
     #[command(flatten)]
     pub change: Change,
     /// Whether its processes may open the GPU, while LoGA enforces; of a cgroup or user
-    #[arg(long, value_name = "ACCESS", conflicts_with = "pid", value_parser = PossibleValuesParser::new(names::ACCESS))]
-    pub access: Option<String>,
+    #[arg(long, value_name = "ACCESS", conflicts_with = "pid")]
+    pub access: Option<names::Access>,
     /// Forget what is set
     #[arg(long, conflicts_with_all = ["weight", "limit", "class", "target", "access"])]
     pub clear: bool,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The calls of `/dev/loga` as this program uses them, over anything that answers them: the
+//! `[tool]` The calls of `/dev/loga` as this program uses them, over anything that answers them: the
 //! device itself, or a double in tests.
 
 mod calls;

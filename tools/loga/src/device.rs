@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] `/dev/loga` itself: the only unsafe code of this program.
+//! `[tool]` `/dev/loga` itself: the only unsafe code of this program.
 
 mod around;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Users and cgroups: names for people, numbers for the kernel.
+//! `[tool]` Users and cgroups: names for people, numbers for the kernel.
 
 mod search;
 mod users;

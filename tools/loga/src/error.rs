@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Why the kernel module gave no answer, in one line that names what would be right.
+//! `[tool]` Why the kernel module gave no answer, in one line that names what would be right.
 
 use loga::uapi;
 use loga::uapi::{Call, Header, Refusal};

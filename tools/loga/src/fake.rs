@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [double] A kernel module that answers from memory. It checks arguments with the kernel's own
+//! `[double]` A kernel module that answers from memory. It checks arguments with the kernel's own
 //! checks, and can be of another version, refuse an unprivileged caller, or fail with any errno.
 
 use crate::control::{Calls, Tables};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] An HTTP server. A fixed number of threads answers one request per connection each, within
+//! `[tool]` An HTTP server. A fixed number of threads answers one request per connection each, within
 //! fixed times: a slow client keeps one of them for seconds, and none for ever; for less while all
 //! threads are busy, so that many idle connections do not keep a scraper waiting. A request that
 //! makes a site panic gets status 500, and the thread answers the next one.

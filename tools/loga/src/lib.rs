@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The figures and settings of the kernel module, for people and for programs.
+//! `[tool]` The figures and settings of the kernel module, for people and for programs.
 //!
 //! | file | contents |
 //! |---|---|

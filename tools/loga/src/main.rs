@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] `loga`: shows the clients of the kernel module and changes their settings.
+//! `[tool]` `loga`: shows the clients of the kernel module and changes their settings.
 
 use clap::error::ErrorKind;
 use clap::Parser;
@@ -27,6 +27,7 @@ use std::ffi::OsString;
 use std::io;
 use std::io::{IsTerminal, Write};
 use std::os::unix::process::CommandExt;
+use std::process;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
@@ -39,6 +40,18 @@ const PIPE_CLOSED: u8 = 141;
 
 /// Exit status for settings that were applied but for cgroups that do not exist.
 const SKIPPED: u8 = 3;
+
+/// Why a command failed, and its exit status.
+struct Failed {
+    status: u8,
+    failure: Failure,
+}
+
+impl From<Failure> for Failed {
+    fn from(failure: Failure) -> Self {
+        Self { status: 1, failure }
+    }
+}
 
 fn main() -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().collect();
@@ -62,11 +75,14 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         // The reader of the output closed the pipe: others end by this signal then, which the
         // runtime ignores.
-        Err((_, Failure::Print(error))) if error.kind() == io::ErrorKind::BrokenPipe => {
+        Err(Failed {
+            failure: Failure::Print(error),
+            ..
+        }) if error.kind() == io::ErrorKind::BrokenPipe => {
             let _ = emulate_default_handler(SIGPIPE);
             ExitCode::from(PIPE_CLOSED)
         }
-        Err((status, failure)) => {
+        Err(Failed { status, failure }) => {
             say(&failure.to_string());
             ExitCode::from(status)
         }
@@ -83,52 +99,119 @@ fn say_all(note: Option<String>) {
     note.iter().for_each(|line| say(line));
 }
 
-/// Runs a command; says its exit status if it failed.
-fn act(command: &Command) -> Result<(), (u8, Failure)> {
-    if let Command::Run(arguments) = command {
-        let device = Device::open().map_err(|error| (run::NOT_STARTED, error.into()))?;
-        let environment = Environment::of_process();
-        return Err(run::run(arguments, &device, &environment, |command| {
-            command.exec()
-        }));
-    }
-    if let Command::Apply(arguments) = command {
-        return set_from_files(arguments);
-    }
-    if let Command::Config(Config {
-        what: ConfigKind::Check(ConfigCheck { files }),
-    }) = command
-    {
-        return set_from_files(&cli::Apply {
-            files: files.clone(),
-            check: true,
-            ..cli::Apply::default()
-        });
-    }
-    ask(command).map_err(|failure| (1, failure))
+/// Runs a command.
+fn act(command: &Command) -> Result<(), Failed> {
+    let terminal = Terminal::of_stdout();
+    let mut out = io::stdout().lock();
+    let out = &mut out;
+    let device = || Device::open().map_err(|error| Failed::from(Failure::from(error)));
+    let done = match command {
+        Command::Run(arguments) => {
+            let device = Device::open().map_err(|error| Failed {
+                status: run::NOT_STARTED,
+                failure: error.into(),
+            })?;
+            let environment = Environment::of_process();
+            let exec = |command: &mut process::Command| command.exec();
+            let (status, failure) = run::run(arguments, &device, &environment, exec);
+            return Err(Failed { status, failure });
+        }
+        Command::Apply(arguments) => return set_from_files(arguments, out),
+        Command::Config(Config { what }) => match what {
+            ConfigKind::Check(ConfigCheck { files }) => {
+                let arguments = cli::Apply {
+                    files: files.clone(),
+                    check: true,
+                    ..cli::Apply::default()
+                };
+                return set_from_files(&arguments, out);
+            }
+            ConfigKind::Show(arguments) => {
+                show::run(arguments, &device()?, &Directory::of_system(), out)
+            }
+        },
+        Command::Agent(Agent { what }) => match what {
+            AgentKind::Serve(arguments) => serve::run(arguments, Device::open, out),
+            AgentKind::Pods(arguments) => weights::run(arguments, Device::open, out),
+            AgentKind::Focus(arguments) => {
+                focus::run(arguments, &device()?, &Directory::of_system(), out)
+            }
+            AgentKind::Cpu(arguments) => {
+                let device = device()?;
+                let cgroups = cpu::Cgroups::of_system().map_err(Failure::Text)?;
+                cpu::run(arguments, &device, &cgroups, &*stop()?, out)
+            }
+        },
+        Command::Generate(arguments) => generate::run(arguments),
+        Command::Record(arguments) => record::run(
+            arguments,
+            Device::open,
+            Directory::of_system,
+            &*stop()?,
+            out,
+        ),
+        Command::Export(arguments) => export::run(arguments, out).map(say_all),
+        Command::Report(arguments) => report::run(arguments).map(say_all),
+        Command::Doctor(arguments) => doctor::run(arguments, &Machine::this(), &snapshots(), out),
+        // A controller has no GPU.
+        Command::Slurm(arguments) => slurm::run(arguments, out),
+        Command::Kube(arguments) => kube::run(arguments, out),
+        Command::Top(arguments) => {
+            let with_keys = terminal.filter(|_| io::stdin().is_terminal());
+            top::run(
+                arguments,
+                &device()?,
+                Directory::of_system(),
+                with_keys,
+                out,
+            )
+        }
+        Command::Stat(arguments) => {
+            stat::run(arguments, &device()?, &Processes::default(), terminal, out)
+        }
+        Command::Set(arguments) => set::run(arguments, &device()?, &Directory::of_system(), out),
+        Command::Reserve(arguments) => {
+            reserve::run(arguments, &device()?, &Directory::of_system(), out)
+        }
+        Command::Spec(arguments) => {
+            let (directory, processes) = (Directory::of_system(), Processes::default());
+            spec::run(arguments, &device()?, &directory, &processes, out)
+        }
+        Command::Place(arguments) => {
+            place::run(arguments, &device()?, &Environment::of_process(), out)
+        }
+        Command::Policy(arguments) => policy::run(arguments, &device()?, out),
+        Command::Events(arguments) => {
+            events::run(arguments, &device()?, &Processes::default(), out)
+        }
+        Command::Totals(arguments) => {
+            totals::run(arguments, &device()?, &Directory::of_system(), out)
+        }
+    };
+    Ok(done?)
 }
 
 /// Applies or checks files of settings.
-fn set_from_files(arguments: &cli::Apply) -> Result<(), (u8, Failure)> {
-    let mut out = io::stdout().lock();
+fn set_from_files(arguments: &cli::Apply, out: &mut impl Write) -> Result<(), Failed> {
     if arguments.follow {
         let ready = || {
             // Without a manager that waits there is nobody to tell.
             let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
         };
         let (files, directory) = (&arguments.files, Directory::of_system());
-        let followed = follow::run(files, Device::open, directory, ready, &mut out);
-        return followed.map_err(|failure| (1, failure));
+        return Ok(follow::run(files, Device::open, directory, ready, out)?);
     }
     let directory = Directory::of_system();
-    let outcome = apply::run(arguments, Device::open, &directory, &mut out);
-    match outcome.map_err(|failure| (1, failure))? {
+    match apply::run(arguments, Device::open, &directory, out)? {
         Outcome::Whole => Ok(()),
         Outcome::Skipped(count) => {
             let line = format!(
                 "{count} entries or cgroups were skipped: they do not exist, or were refused"
             );
-            Err((SKIPPED, Failure::Text(line)))
+            Err(Failed {
+                status: SKIPPED,
+                failure: Failure::Text(line),
+            })
         }
     }
 }
@@ -146,114 +229,4 @@ fn stop() -> Result<Arc<AtomicBool>, Failure> {
         registered.map_err(|error| Failure::Text(format!("cannot wait for signals: {error}")))?;
     }
     Ok(stop)
-}
-
-fn ask(command: &Command) -> Result<(), Failure> {
-    let terminal = Terminal::of_stdout();
-    let mut out = io::stdout().lock();
-    if let Command::Generate(arguments) = command {
-        return generate::run(arguments);
-    }
-    if let Command::Agent(Agent {
-        what: AgentKind::Serve(arguments),
-    }) = command
-    {
-        return serve::run(arguments, Device::open, &mut out);
-    }
-    if let Command::Agent(Agent {
-        what: AgentKind::Pods(arguments),
-    }) = command
-    {
-        return weights::run(arguments, Device::open, &mut out);
-    }
-    if let Command::Record(arguments) = command {
-        let stop = stop()?;
-        return record::run(
-            arguments,
-            Device::open,
-            Directory::of_system,
-            &stop,
-            &mut out,
-        );
-    }
-    if let Command::Export(arguments) = command {
-        return export::run(arguments, &mut out).map(say_all);
-    }
-    if let Command::Report(arguments) = command {
-        return report::run(arguments).map(say_all);
-    }
-    if let Command::Doctor(arguments) = command {
-        return doctor::run(arguments, &Machine::this(), &snapshots(), &mut out);
-    }
-    // A controller has no GPU.
-    if let Command::Slurm(arguments) = command {
-        return slurm::run(arguments, &mut out);
-    }
-    if let Command::Kube(arguments) = command {
-        return kube::run(arguments, &mut out);
-    }
-    let device = Device::open()?;
-    match command {
-        Command::Top(arguments) => {
-            let with_keys = terminal.filter(|_| io::stdin().is_terminal());
-            top::run(
-                arguments,
-                &device,
-                Directory::of_system(),
-                with_keys,
-                &mut out,
-            )
-        }
-        Command::Stat(arguments) => stat::run(
-            arguments,
-            &device,
-            &Processes::default(),
-            terminal,
-            &mut out,
-        ),
-        Command::Set(arguments) => set::run(arguments, &device, &Directory::of_system(), &mut out),
-        Command::Reserve(arguments) => {
-            reserve::run(arguments, &device, &Directory::of_system(), &mut out)
-        }
-        Command::Spec(arguments) => {
-            let (directory, processes) = (Directory::of_system(), Processes::default());
-            spec::run(arguments, &device, &directory, &processes, &mut out)
-        }
-        Command::Agent(Agent {
-            what: AgentKind::Focus(arguments),
-        }) => focus::run(arguments, &device, &Directory::of_system(), &mut out),
-        Command::Agent(Agent {
-            what: AgentKind::Cpu(arguments),
-        }) => {
-            let cgroups = cpu::Cgroups::of_system().map_err(Failure::Text)?;
-            cpu::run(arguments, &device, &cgroups, &*stop()?, &mut out)
-        }
-        Command::Place(arguments) => {
-            place::run(arguments, &device, &Environment::of_process(), &mut out)
-        }
-        Command::Config(Config {
-            what: ConfigKind::Show(arguments),
-        }) => show::run(arguments, &device, &Directory::of_system(), &mut out),
-        Command::Policy(arguments) => policy::run(arguments, &device, &mut out),
-        Command::Events(arguments) => {
-            events::run(arguments, &device, &Processes::default(), &mut out)
-        }
-        Command::Totals(arguments) => {
-            totals::run(arguments, &device, &Directory::of_system(), &mut out)
-        }
-        // Done before.
-        Command::Run(_)
-        | Command::Apply(_)
-        | Command::Config(_)
-        | Command::Doctor(_)
-        | Command::Generate(_)
-        | Command::Slurm(_)
-        | Command::Record(_)
-        | Command::Export(_)
-        | Command::Report(_)
-        | Command::Kube(_)
-        | Command::Agent(Agent {
-            what: AgentKind::Serve(_) | AgentKind::Pods(_),
-        }) => Ok(()),
-    }
 }

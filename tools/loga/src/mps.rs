@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Which clients are servers of NVIDIA's Multi-Process Service (MPS).
+//! `[tool]` Which clients are servers of NVIDIA's Multi-Process Service (MPS).
 //!
 //! Programs under MPS submit through channels of one server, and their kernels share its context. To
 //! the kernel module the server is the client: its GPU time, weight and throttling are those of all

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Names from outside, and numbers of the kernel in words.
+//! `[tool]` Names from outside, and numbers of the kernel in words.
 //!
 //! | file | contents |
 //! |---|---|
@@ -15,6 +15,8 @@ mod quoting;
 pub use name::Name;
 pub use quoting::{harmless, is_plain, Wrong};
 
+use clap::builder::PossibleValue;
+use clap::ValueEnum;
 use loga::account::Accounting;
 use loga::knobs::Scale;
 use loga::policies::dispatch::DispatcherKind;
@@ -60,6 +62,35 @@ pub fn throttled_by(number: u64) -> String {
 /// Classes, in the order of `CLASS_*`.
 pub const CLASSES: [&str; 2] = ["normal", "idle"];
 
+/// A class that is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// Divides the GPU with the others.
+    Normal,
+    /// Runs only while no other wants the GPU.
+    Idle,
+}
+
+impl Class {
+    /// Its number.
+    pub const fn number(self) -> u32 {
+        match self {
+            Self::Normal => uapi::CLASS_NORMAL,
+            Self::Idle => uapi::CLASS_IDLE,
+        }
+    }
+}
+
+impl ValueEnum for Class {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[Self::Normal, Self::Idle]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(class(self.number())))
+    }
+}
+
 /// Class of a client.
 pub fn class(number: u32) -> String {
     word("class", &CLASSES, number.into())
@@ -67,6 +98,35 @@ pub fn class(number: u32) -> String {
 
 /// Whether processes may open a GPU.
 pub const ACCESS: [&str; 2] = ["allowed", "denied"];
+
+/// Access that is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Processes may open a GPU.
+    Allowed,
+    /// They may not.
+    Denied,
+}
+
+impl Access {
+    /// Its number.
+    pub const fn number(self) -> u32 {
+        match self {
+            Self::Allowed => uapi::ACCESS_ALLOWED,
+            Self::Denied => uapi::ACCESS_DENIED,
+        }
+    }
+}
+
+impl ValueEnum for Access {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[Self::Allowed, Self::Denied]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(access(self.number())))
+    }
+}
 
 /// Whether processes may open a GPU.
 pub fn access(number: u32) -> String {

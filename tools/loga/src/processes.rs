@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] What `/proc` says of processes: their present names, and what they run.
+//! `[tool]` What `/proc` says of processes: their present names, and what they run.
 
 use crate::control::Snapshot;
 use crate::names;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Files that are replaced as a whole: a reader sees the old one or the new one.
+//! `[tool]` Files that are replaced as a whole: a reader sees the old one or the new one.
 
 use std::fs;
 use std::fs::{OpenOptions, Permissions};
@@ -77,7 +77,8 @@ mod tests {
             replace(&path, &NEW, b"text").expect("replaced");
         }
         let data = fs::symlink_metadata(&path).expect("a file");
-        assert!(data.is_file() && data.mode() & 0o777 == 0o644);
+        assert!(data.is_file());
+        assert!(data.mode() & 0o777 == 0o644);
         assert_eq!(fs::read_to_string(&path).expect("a file"), "text");
         assert_eq!(fs::read_to_string(&other).expect("a file"), "of another");
         let mode = fs::metadata(&other).expect("a file").mode();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] One GPU's figures as a person reads them.
+//! `[tool]` One GPU's figures as a person reads them.
 
 pub(crate) mod fit;
 

@@ -216,7 +216,8 @@ fn check_rights(pod: &PodSpec) {
     );
     assert_eq!((pod.host_network, pod.host_pid), (None, None));
     for volume in pod.volumes.as_ref().expect("volumes") {
-        assert!(volume.config_map.is_some() && volume.host_path.is_none());
+        assert!(volume.config_map.is_some());
+        assert!(volume.host_path.is_none());
     }
 }
 
@@ -306,8 +307,11 @@ fn arguments_ports_and_addresses_fit_together() {
 fn rules_are_written_by_a_process_that_nobody_can_connect_to() {
     let of = |name: &str| arguments(pod(name).containers[0].args.clone().expect("arguments"));
     let (extender, taints) = (of(EXTENDER), of(TAINTS));
-    assert!(extender.extender.is_some() && !extender.taints && !extender.annotate);
-    assert!(taints.extender.is_none() && taints.taints);
+    assert!(extender.extender.is_some());
+    assert!(!extender.taints);
+    assert!(!extender.annotate);
+    assert!(taints.extender.is_none());
+    assert!(taints.taints);
     assert_eq!(extender.nodes, taints.nodes);
     assert_eq!(pod(TAINTS).containers[0].ports, None);
     let service: Service = object("Service");
@@ -411,10 +415,8 @@ fn arguments_that_are_wrong_are_refused_with_what_would_be_right() {
             .output()
             .expect("runs");
         let error = String::from_utf8_lossy(&run.stderr).into_owned();
-        assert!(
-            !run.status.success() && error.contains(said),
-            "{line}: {error}"
-        );
+        assert!(!run.status.success(), "{line}: {error}");
+        assert!(error.contains(said), "{line}: {error}");
     }
 }
 

@@ -58,7 +58,8 @@ const BODY_MAX: usize = <Extender as Site>::BODY_MAX;
 fn filled(begin: &str, one: &str, end: &str) -> Vec<u8> {
     let count = (BODY_MAX - begin.len() - end.len()) / one.len();
     let body = format!("{begin}{}{end}", one.repeat(count));
-    assert!(body.len() <= BODY_MAX && body.len() + one.len() > BODY_MAX);
+    assert!(body.len() <= BODY_MAX);
+    assert!(body.len() + one.len() > BODY_MAX);
     body.into_bytes()
 }
 

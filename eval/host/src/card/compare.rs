@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] What each source says of two loads beside each other: what they asked for, their own events,
+//! `[tool]` What each source says of two loads beside each other: what they asked for, their own events,
 //! the driver's records of switches, its management library, samples of the status word. Differences
 //! are stated, not judged.
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] What the driver itself counts, while a load of ours runs: its records of context switches,
+//! `[tool]` What the driver itself counts, while a load of ours runs: its records of context switches,
 //! and what its management library says of processes.
 
 use super::fecs::live::{record_while, Recorder, Recording};

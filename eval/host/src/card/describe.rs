@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Kernel, driver and card, as the kernel's files tell, and what the driver and its management
+//! `[tool]` Kernel, driver and card, as the kernel's files tell, and what the driver and its management
 //! library say of the card. Names of the host, its users and its
 //! programs are not read; of what NVIDIA's driver says of a card, neither UUID nor serial number.
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] What a held process shows: the report of `tests/card/hold.c` beside the kernels' own times.
+//! `[tool]` What a held process shows: the report of `tests/card/hold.c` beside the kernels' own times.
 //!
 //! All times are CLOCK_MONOTONIC in ns; those of kernels are the device's, converted by the load
 //! generator.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Doorbells of a process of ours, held back in user space as LoGA's gate does it in the
+//! `[tool]` Doorbells of a process of ours, held back in user space as LoGA's gate does it in the
 //! kernel: which of the mappings is rung, how long the device goes on, what the program sees, and
 //! whether a command is taken along whose ring never comes.
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The load generator as the steps start it: kernels on CUDA's library, beside each other, with
+//! `[tool]` The load generator as the steps start it: kernels on CUDA's library, beside each other, with
 //! a library of ours loaded before it.
 
 use super::site::Site;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] `loga-host card`: what a card, its driver and its kernel answer, without a module of ours.
+//! `[tool]` `loga-host card`: what a card, its driver and its kernel answer, without a module of ours.
 //!
 //! Each step runs in a process of its own, with a limit: a driver that hangs in a call costs that
 //! step and no other. What a step finds it writes into its folder; all folders become one archive.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Calls on the driver's nodes, by the recorder of `tests/card`: of one CUDA process, of two,
+//! `[tool]` Calls on the driver's nodes, by the recorder of `tests/card`: of one CUDA process, of two,
 //! of one beside a program that uses EGL or Vulkan.
 
 use super::load::{library, Load, Running};

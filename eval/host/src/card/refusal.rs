@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Who refused a question, and with which answer.
+//! `[tool]` Who refused a question, and with which answer.
 
 use loga_card::Outcome;
 use serde::{Deserialize, Serialize};

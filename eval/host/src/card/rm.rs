@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] A client of the resource manager (RM) of branches 515 and later.
+//! `[tool]` A client of the resource manager (RM) of branches 515 and later.
 //!
 //! Its structures are words here, not types: their layouts grow from branch to branch, and words
 //! that a branch does not know are zero. Numbers and layouts are those of `loga::rm` where they did

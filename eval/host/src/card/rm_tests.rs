@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [double] A driver behind ordinary files, and the tests of the client with it.
+//! `[double]` A driver behind ordinary files, and the tests of the client with it.
 
 use super::*;
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Carries a step out in a process of its own, within its limit.
+//! `[tool]` Carries a step out in a process of its own, within its limit.
 //!
 //! The process leads a group, and so is ended with all that it started. One that sleeps in the
 //! driver and cannot be ended is named and left behind: the next step does not wait for it.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Where a step looks and writes, and what it starts.
+//! `[tool]` Where a step looks and writes, and what it starts.
 
 use super::refusal::Refusal;
 use super::StepArguments;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] How long each of two processes is on the engine at a time, and what a switch takes: each
+//! `[tool]` How long each of two processes is on the engine at a time, and what a switch takes: each
 //! process sees by the device's timer when it was not on it.
 
 use super::load::{Finished, Load};

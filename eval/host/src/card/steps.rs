@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The steps, in the order of their worth: what is asked first is had even where time or luck
+//! `[tool]` The steps, in the order of their worth: what is asked first is had even where time or luck
 //! runs out.
 
 use super::site::Site;

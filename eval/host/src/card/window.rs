@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] Memory that a driver or a device shares, mapped for reading only.
+//! `[glue]` Memory that a driver or a device shares, mapped for reading only.
 
 use nix::sys::mman::{mmap, munmap, MapFlags, ProtFlags};
 use std::ffi::c_void;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The step that asks for registers: of RM, and of BAR0 where the kernel lets it be mapped.
+//! `[tool]` The step that asks for registers: of RM, and of BAR0 where the kernel lets it be mapped.
 
 use super::load::Load;
 use super::refusal::Refusal;

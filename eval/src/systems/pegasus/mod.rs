@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Experiments of the Pegasus paper with its policies: turns on the GPU, and processors that
+//! `[tool]` Experiments of the Pegasus paper with its policies: turns on the GPU, and processors that
 //! clients share.
 //!
 //! The paper's programs are stand-ins, and its virtual machines are processes here. Of its four

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Experiments of the Strings paper: on which GPU programs are placed.
+//! `[tool]` Experiments of the Strings paper: on which GPU programs are placed.
 //!
 //! The programs are stand-ins. Of each, the paper has the part of its run time that it is on the
 //! GPU, and the part of it that copies take (Table I); it has no run times but for "10 to 55 s" and

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Experiments of the TimeGraph paper with engaged scheduling.
+//! `[tool]` Experiments of the TimeGraph paper with engaged scheduling.
 //!
 //! The paper's programs are stand-ins ([`standins`]), so its numbers and ours are not of the same
 //! kind: compared are ratios within one figure. Source: Kato and others, TimeGraph, USENIX ATC 2011,

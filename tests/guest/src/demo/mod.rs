@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The demonstration in three acts: one hog and three light clients, first only accounted
+//! `[tool]` The demonstration in three acts: one hog and three light clients, first only accounted
 //! for, then under the rule of the paper, then under the module's default; LoGA's figures next to
 //! those of the model's own log and of the simulator.
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The demonstration as a picture: shares of the GPU over time, a panel for each act.
+//! `[tool]` The demonstration as a picture: shares of the GPU over time, a panel for each act.
 
 use super::Act;
 use plotters::coord::Shift;

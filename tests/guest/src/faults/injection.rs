@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Every allocation of every call fails once: /proc/PID/fail-nth.
+//! `[tool]` Every allocation of every call fails once: /proc/PID/fail-nth.
 //!
 //! The kernel lets the n-th allocation of a task (kmalloc, a page) fail. Each call is repeated with
 //! n from 1 on, until it ends without reaching the n-th. Whatever the call answers, the stage must

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Faults: the driver, the card, memory or the processor fail, and LoGA fails open.
+//! `[tool]` Faults: the driver, the card, memory or the processor fail, and LoGA fails open.
 //!
 //! | file | contents |
 //! |---|---|

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Calls of the driver in orders that make no sense, with handles of others or of clients that
+//! `[tool]` Calls of the driver in orders that make no sense, with handles of others or of clients that
 //! are gone; rings with wrong indices; semaphores that nobody releases.
 //!
 //! [`fuzz`](super::fuzz) makes such calls at random. Here each order of a few calls is tried.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Throttled programs that try to block others too: by kernel code that touches a submission
+//! `[tool]` Throttled programs that try to block others too: by kernel code that touches a submission
 //! page under a lock, by masses of mappings, by masses of processes, by a lock that a starved process
 //! holds; and one that stores while it maps.
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] A process next to a hostile program that it does not know: how long its calls take.
+//! `[tool]` A process next to a hostile program that it does not know: how long its calls take.
 //!
 //! Its thread has the highest priority of the machine: a call that takes long waits for a lock, or
 //! for a processor that cannot be preempted.

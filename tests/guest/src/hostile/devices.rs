@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] GPUs that belong to another driver, are unbound, sleep, do not answer, and return.
+//! `[tool]` GPUs that belong to another driver, are unbound, sleep, do not answer, and return.
 
 use super::{model, Act, Program};
 use crate::caller::Caller;

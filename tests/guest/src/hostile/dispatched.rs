@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Some of the other tests again, with a dispatcher, for a short run: `loga-guest run --hostile
+//! `[tool]` Some of the other tests again, with a dispatcher, for a short run: `loga-guest run --hostile
 //! BRANCH --dispatch prio` and `edf` run all of them so.
 
 use super::{bystander, fuzz, ownership, set_dispatcher, Dispatcher};

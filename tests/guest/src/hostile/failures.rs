@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Programs that make LoGA fail while it takes a mapping over: their mappings are charged and
+//! `[tool]` Programs that make LoGA fail while it takes a mapping over: their mappings are charged and
 //! throttled all the same, or refused.
 
 use super::ownership::{keep_busy, open, prepare_file, ready, LIFE};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Loading, attaching, detaching and unloading, while hostile users interfere.
+//! `[tool]` Loading, attaching, detaching and unloading, while hostile users interfere.
 
 use super::{model, Act, Program};
 use crate::caller::{client_works, Caller};

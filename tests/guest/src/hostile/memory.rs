@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] What the kernel has given out: memory, and references on the modules.
+//! `[tool]` What the kernel has given out: memory, and references on the modules.
 
 use crate::modules::{LOGA, MODEL};
 use std::collections::BTreeMap;

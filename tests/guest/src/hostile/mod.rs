@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Hostile programs: what an unprivileged user can try, and tests that it gains nothing.
+//! `[tool]` Hostile programs: what an unprivileged user can try, and tests that it gains nothing.
 //!
 //! A program runs in a process of its own, as a user without privilege; the test that starts it
 //! compares the model's own log with what LoGA says and does. Tests of this folder load the

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] A crowd that reads: totals, shares and the usage of files, which LoGA answers with locks
+//! `[tool]` A crowd that reads: totals, shares and the usage of files, which LoGA answers with locks
 //! held for which opens and mappings wait.
 //!
 //! The crowd has the lowest priority and the bystander an ordinary one: it gets a processor at once,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Many processes that come and go, LoGA loaded and unloaded meanwhile, and both for long.
+//! `[tool]` Many processes that come and go, LoGA loaded and unloaded meanwhile, and both for long.
 //!
 //! No open may fail and no command may be lost. A process that gets no channel because the model's
 //! card is full asks again: the refusal is the driver's own answer.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] `loga-libraries`: loads the branch's own NVML and CUDA libraries, as applications do,
+//! `[tool]` `loga-libraries`: loads the branch's own NVML and CUDA libraries, as applications do,
 //! goes as far as they go without a GPU, and prints every answer.
 //!
 //! Source: signatures in the public references of NVML and of the CUDA driver interface.

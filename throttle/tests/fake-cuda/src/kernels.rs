@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [double] The kernels: what each does with its arguments, and how long that takes.
+//! `[double]` The kernels: what each does with its arguments, and how long that takes.
 
 use crate::slices::{reads, Slices, Thread};
 use crate::state::{setting, State};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [double] `FakeCuda`: the calls of CUDA's driver library that `throttle` uses, without a GPU.
+//! `[double]` `FakeCuda`: the calls of CUDA's driver library that `throttle` uses, without a GPU.
 //!
 //! One stream on a device with the host's clock: a kernel starts when it is launched or when the
 //! one before it ends, and takes its argument in ns plus [`FIXED_NS`]; by %clock64 in cycles of

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [double] A device that divides its time between this process and one other of the same kind.
+//! `[double]` A device that divides its time between this process and one other of the same kind.
 
 /// Most that one multiprocessor sees a switch later than another, in ns.
 const LATE_NS_MAX: u64 = 900;

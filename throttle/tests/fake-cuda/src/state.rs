@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [double] What the library and its device remember, and the device's clock.
+//! `[double]` What the library and its device remember, and the device's clock.
 
 use crate::FIXED_NS;
 use std::collections::BTreeMap;

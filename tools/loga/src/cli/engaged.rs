@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The arguments of `loga reserve`, `loga spec`, `loga apply` and `loga agent`.
+//! `[tool]` The arguments of `loga reserve`, `loga spec`, `loga apply` and `loga agent`.
 
 use super::numbers::{micros, span, whole};
 use crate::http::Address;

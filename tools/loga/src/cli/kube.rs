@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The arguments of `loga kube`.
+//! `[tool]` The arguments of `loga kube`.
 
 use super::numbers::{whole, whole_seconds};
 use crate::http::Address;
@@ -14,8 +14,12 @@ const VERSIONS: [&str; 2] = ["v1", "v1beta2"];
 /// The API server, and the service account that asks it.
 #[derive(Args, Clone, Debug)]
 pub struct Server {
-    /// The API server, https://HOST[:PORT] [default: that of the pod's environment]
-    #[arg(long, value_name = "URL")]
+    /// The address of the API server.
+    #[arg(
+        long,
+        value_name = "URL",
+        help = "The API server, https://HOST[:PORT] [default: that of the pod's environment]"
+    )]
     pub api: Option<String>,
     /// Version of resource.k8s.io: v1 from Kubernetes 1.37 on, v1beta2 in 1.36
     #[arg(long, value_name = "VERSION", default_value = VERSIONS[0], value_parser = PossibleValuesParser::new(VERSIONS))]

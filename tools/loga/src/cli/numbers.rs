@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Numbers on the command line: each is refused with the range that it should be of.
+//! `[tool]` Numbers on the command line: each is refused with the range that it should be of.
 
 use clap::{Arg, Command};
 use std::fmt::Display;

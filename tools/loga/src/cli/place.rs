@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The arguments of `loga place`, and those by which `loga run` chooses a GPU.
+//! `[tool]` The arguments of `loga place`, and those by which `loga run` chooses a GPU.
 
 use super::numbers::{micros, percent, whole};
 use super::Change;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The arguments of `loga record`, `loga export` and `loga report`.
+//! `[tool]` The arguments of `loga record`, `loga export` and `loga report`.
 
 use super::numbers::{millis, recording};
 use clap::{Args, ValueEnum};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] What is said about arguments that are wrong: one line, with what would be right.
+//! `[tool]` What is said about arguments that are wrong: one line, with what would be right.
 
 use super::Arguments;
 use clap::error::{ContextKind, ContextValue, ErrorKind};

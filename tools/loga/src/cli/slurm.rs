@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The arguments of `loga slurm`.
+//! `[tool]` The arguments of `loga slurm`.
 
 use super::numbers::{whole, whole_seconds};
 use clap::{Args, Subcommand};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Arguments that are right, and what is said about others.
+//! `[tool]` Arguments that are right, and what is said about others.
 
 use super::*;
 use clap::CommandFactory;
@@ -138,10 +138,8 @@ fn unknown_words_are_refused_with_the_known_ones() {
     let text = refused("loga set --pid 1 --class low");
     assert!(text.contains("[possible values: normal, idle]"), "{text}");
     let text = refused("loga events --kinds throttled,gone");
-    assert!(
-        text.contains("'gone'") && text.contains("released"),
-        "{text}"
-    );
+    assert!(text.contains("'gone'"), "{text}");
+    assert!(text.contains("released"), "{text}");
 }
 
 #[test]

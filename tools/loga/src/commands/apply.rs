@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] `loga apply`: the settings of this machine, from files.
+//! `[tool]` `loga apply`: the settings of this machine, from files.
 
 mod file;
 pub mod follow;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] `loga agent cpu`: who has the turn of a GPU comes first on the processors too.
+//! `[tool]` `loga agent cpu`: who has the turn of a GPU comes first on the processors too.
 //!
 //! A client that has the turn and no processor leaves the GPU idle. The agent raises `cpu.weight` of
 //! the cgroup of each client that has the turn, and puts back what it was when the turn is passed on,

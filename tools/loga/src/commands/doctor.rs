@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] `loga doctor`: what LoGA needs of this machine, and what of it is there.
+//! `[tool]` `loga doctor`: what LoGA needs of this machine, and what of it is there.
 
 use super::{print_json, Failure, JSON_VERSION};
 use crate::cli;
@@ -127,7 +127,8 @@ mod tests {
         for line in text.lines() {
             let object: serde_json::Value = serde_json::from_str(line).expect("JSON");
             assert_eq!(object["version"], JSON_VERSION);
-            assert!(object["about"].is_string() && object["says"].is_string());
+            assert!(object["about"].is_string());
+            assert!(object["says"].is_string());
         }
         assert!(text.lines().count() >= 3, "{text}");
     }

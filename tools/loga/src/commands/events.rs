@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] `loga events`: what happens.
+//! `[tool]` `loga events`: what happens.
 
 use super::{print_json, Failure, JSON_VERSION};
 use crate::control::{Calls, Control};

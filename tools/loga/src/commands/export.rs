@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] `loga export`: a recording in the layouts of other programs.
+//! `[tool]` `loga export`: a recording in the layouts of other programs.
 
 use super::Failure;
 use crate::cli;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] `loga agent focus`: the program whose window has the focus comes before others.
+//! `[tool]` `loga agent focus`: the program whose window has the focus comes before others.
 //!
 //! What the agent sets has a lease that it renews: without the agent, or with one that hangs, it
 //! ends by itself. Clients that follow a spec of an administrator keep that one.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] `loga generate`: manual pages and completions from the definitions of the arguments.
+//! `[tool]` `loga generate`: manual pages and completions from the definitions of the arguments.
 
 use super::Failure;
 use crate::cli;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] What the commands do: each one takes its arguments, something that answers calls, and
+//! `[tool]` What the commands do: each one takes its arguments, something that answers calls, and
 //! where to print.
 //!
 //! | file | contents |

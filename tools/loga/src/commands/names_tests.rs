@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Hostile names of processes, users and cgroups, through every command that prints them.
+//! `[tool]` Hostile names of processes, users and cgroups, through every command that prints them.
 
 use super::*;
 use crate::cli;
@@ -174,7 +174,8 @@ fn totals_stat_and_events_show_any_name_harmlessly_and_tell_it_exactly() {
             let table = machine.words(&format!("totals --by {by}"));
             let begin = if by == "user" { "" } else { "/" };
             let row = Name::from([begin.as_bytes(), name].concat()).to_string();
-            assert!(is_harmless(&table) && table.contains(&row), "{table:?}");
+            assert!(is_harmless(&table), "{table:?}");
+            assert!(table.contains(&row), "{table:?}");
             let object = machine.json(&format!("totals --by {by} --json"));
             machine.assert_exact(&object["totals"][0], "name", begin);
         }
@@ -221,15 +222,18 @@ fn names_that_do_not_exist_are_refused_harmlessly() {
             let words = ["set", option].map(OsStr::new);
             let set = [name.as_os_str(), OsStr::new("--weight"), OsStr::new("3")];
             let said = machine.say(&[&words[..], &set].concat());
-            assert!(is_harmless(&said) && said.contains(&shown), "{said:?}");
+            assert!(is_harmless(&said), "{said:?}");
+            assert!(said.contains(&shown), "{said:?}");
         }
         let number = ["set", "--pid", "1", "--weight"].map(OsStr::new);
         let said = machine.say(&[&number[..], &[name.as_os_str()]].concat());
         let names_it = said.contains("--weight") || said.contains("invalid UTF-8");
-        assert!(is_harmless(&said) && names_it, "{said:?}");
+        assert!(is_harmless(&said), "{said:?}");
+        assert!(names_it, "{said:?}");
         // A file that is not there.
         let said = machine.say(&[OsStr::new("spec"), name.as_os_str()]);
-        assert!(is_harmless(&said) && said.starts_with(&shown), "{said:?}");
+        assert!(is_harmless(&said), "{said:?}");
+        assert!(said.starts_with(&shown), "{said:?}");
     }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] `loga place`: on which GPU a program would run, and why.
+//! `[tool]` `loga place`: on which GPU a program would run, and why.
 
 mod explain;
 #[cfg(test)]

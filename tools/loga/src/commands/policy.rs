@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] `loga policy`: the policy, and the knobs.
+//! `[tool]` `loga policy`: the policy, and the knobs.
 
 use super::{print_json, Failure, JSON_VERSION};
 use crate::cli::PolicyAction;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] `loga record`: a file of what everybody gets over time.
+//! `[tool]` `loga record`: a file of what everybody gets over time.
 
 use super::Failure;
 use crate::cli;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] `loga report`: a page of a recording.
+//! `[tool]` `loga report`: a page of a recording.
 
 use super::export::refuse_itself;
 use super::Failure;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] `loga reserve`: priorities, modes and reserves.
+//! `[tool]` `loga reserve`: priorities, modes and reserves.
 
 use super::subject::{Listed, Subject};
 use super::{print_json, Failure, JSON_VERSION};

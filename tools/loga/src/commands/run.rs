@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] `loga run`: a command with a setting of its own, and on a GPU of its own.
+//! `[tool]` `loga run`: a command with a setting of its own, and on a GPU of its own.
 
 mod auto;
 mod confine;
@@ -13,7 +13,7 @@ use crate::cli::OnGpu;
 use crate::control::{Calls, Control};
 use crate::history::ask;
 use crate::history::ask::Heard;
-use crate::names::Name;
+use crate::names::{Class, Name};
 use crate::placing::visible::{Devices, Environment};
 use crate::placing::Wish;
 use loga::uapi;
@@ -109,7 +109,7 @@ fn prepare(
 }
 
 fn wish(arguments: &cli::Run, count: u32) -> Result<Wish, String> {
-    let is_idle = arguments.change.class.as_deref() == Some("idle");
+    let is_idle = arguments.change.class == Some(Class::Idle);
     let weight = match arguments.change.weight {
         // As a client of this class counts.
         _ if is_idle => Weight::new(Weight::MIN),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] `loga agent serve`: figures for Prometheus and what speaks its formats.
+//! `[tool]` `loga agent serve`: figures for Prometheus and what speaks its formats.
 
 use super::Failure;
 use crate::cli;

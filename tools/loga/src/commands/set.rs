@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] `loga set`: weights, limits and classes.
+//! `[tool]` `loga set`: weights, limits and classes.
 
 use super::subject::{Listed, Subject};
 use super::{print_json, Failure, JSON_VERSION};
@@ -83,14 +83,14 @@ fn is_enforced(gpu: Option<u32>, control: &Control<impl Calls>) -> Result<bool, 
 /// What is to be set.
 fn asked(arguments: &cli::Set) -> Result<uapi::SetShare, Failure> {
     let given = requested(&arguments.change);
-    let Some(access) = &arguments.access else {
+    let Some(access) = arguments.access else {
         return given.ok_or_else(|| nothing("--weight, --limit, --class, --target or --access"));
     };
     let mut argument = given.unwrap_or(uapi::SetShare {
         action: uapi::ACTION_SET,
         ..Default::default()
     });
-    argument.access = names::number(&names::ACCESS, access).unwrap_or(uapi::ACCESS_ALLOWED);
+    argument.access = access.number();
     argument.mask |= uapi::SHARE_ACCESS;
     Ok(argument)
 }
@@ -122,8 +122,8 @@ pub(super) fn requested(wanted: &cli::Change) -> Option<uapi::SetShare> {
         argument.limit_pct = limit;
         argument.mask |= uapi::SHARE_LIMIT;
     }
-    if let Some(class) = &wanted.class {
-        argument.class = names::number(&names::CLASSES, class).unwrap_or(uapi::CLASS_NORMAL);
+    if let Some(class) = wanted.class {
+        argument.class = class.number();
         argument.mask |= uapi::SHARE_CLASS;
     }
     if let Some(target) = wanted.target {
@@ -140,6 +140,9 @@ fn print(arguments: &cli::Set, subject: &Subject, out: &mut impl Sheet) -> Resul
         class,
         target,
     } = &arguments.change;
+    let class = class.map(|class| names::class(class.number()));
+    let access = arguments.access;
+    let access = access.map(|access| names::access(access.number()));
     if arguments.json {
         let line = Line {
             version: JSON_VERSION,
@@ -150,9 +153,9 @@ fn print(arguments: &cli::Set, subject: &Subject, out: &mut impl Sheet) -> Resul
             name: Some(subject.name.clone()),
             weight: *weight,
             limit: *limit,
-            class: class.clone(),
+            class,
             target: *target,
-            access: arguments.access.clone(),
+            access,
             cleared: Some(arguments.clear),
             exhausted: None,
         };
@@ -162,14 +165,9 @@ fn print(arguments: &cli::Set, subject: &Subject, out: &mut impl Sheet) -> Resul
     words.extend(arguments.clear.then(|| "cleared".to_string()));
     words.extend(weight.map(|weight| format!("weight {weight}")));
     words.extend(limit.map(|limit| format!("limit {limit} %")));
-    words.extend(class.as_ref().map(|class| format!("class {class}")));
+    words.extend(class.map(|class| format!("class {class}")));
     words.extend(target.map(|target| format!("target {target} %")));
-    words.extend(
-        arguments
-            .access
-            .as_ref()
-            .map(|access| format!("access {access}")),
-    );
+    words.extend(access.map(|access| format!("access {access}")));
     let place = arguments
         .gpu
         .map_or("all GPUs".to_string(), |gpu| format!("GPU {gpu}"));

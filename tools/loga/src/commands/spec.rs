@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] `loga spec`: priorities, modes and reserves from a file.
+//! `[tool]` `loga spec`: priorities, modes and reserves from a file.
 
 mod file;
 

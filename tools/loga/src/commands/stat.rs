@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] `loga stat`: what every client got.
+//! `[tool]` `loga stat`: what every client got.
 
 use super::{print_json, Failure};
 use crate::control::{Calls, Control, Snapshot};
@@ -175,19 +175,15 @@ mod tests {
         let fake = FakeKernel::new(1);
         fake.add_client(0, 5, 1000);
         let text = printed(&cli::Stat::default(), &fake);
-        assert!(
-            text.contains("LAST 1 s") && text.contains("THERE"),
-            "{text}"
-        );
+        assert!(text.contains("LAST 1 s"), "{text}");
+        assert!(text.contains("THERE"), "{text}");
         let sums = cli::Stat {
             sums: true,
             ..Default::default()
         };
         let text = printed(&sums, &fake);
-        assert!(
-            text.contains("SHARE") && !text.contains("LAST 1 s"),
-            "{text}"
-        );
+        assert!(text.contains("SHARE"), "{text}");
+        assert!(!text.contains("LAST 1 s"), "{text}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The process, user or cgroup that something is set for, by the options that name it.
+//! `[tool]` The process, user or cgroup that something is set for, by the options that name it.
 
 use super::Failure;
 use crate::cli::Whom;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] `loga top`: the screen, refreshed at intervals.
+//! `[tool]` `loga top`: the screen, refreshed at intervals.
 
 use super::{stat, Failure};
 use crate::cli;
@@ -233,10 +233,8 @@ mod tests {
         let directory = Directory::default();
         let failure = run(&wanted, &control, directory, Some(dumb), &mut out).expect_err("refused");
         let said = failure.to_string();
-        assert!(
-            said.contains("TERM=") && said.contains("loga stat --watch 1"),
-            "{said}"
-        );
+        assert!(said.contains("TERM="), "{said}");
+        assert!(said.contains("loga stat --watch 1"), "{said}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] `loga totals`: what users and cgroups got, also those without processes.
+//! `[tool]` `loga totals`: what users and cgroups got, also those without processes.
 
 use super::subject::Listed;
 use super::{print_json, Failure, JSON_VERSION};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] What answers calls: the device itself, or a double in tests.
+//! `[tool]` What answers calls: the device itself, or a double in tests.
 
 use loga::uapi;
 use std::io;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Tables that do not fit at first, and failures.
+//! `[tool]` Tables that do not fit at first, and failures.
 
 use super::*;
 use crate::fake::FakeKernel;

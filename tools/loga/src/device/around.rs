@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Why the control device cannot be opened, told by what is around it.
+//! `[tool]` Why the control device cannot be opened, told by what is around it.
 
 use crate::error::Error;
 use loga::uapi;

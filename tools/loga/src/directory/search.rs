@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The search for the names of cgroups.
+//! `[tool]` The search for the names of cgroups.
 
 use crate::names::Name;
 use std::collections::{BTreeSet, HashMap};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Users and cgroups of any name, and a name service that answers, does not know, or is slow.
+//! `[tool]` Users and cgroups of any name, and a name service that answers, does not know, or is slow.
 
 use super::*;
 use std::time::Duration;
@@ -59,17 +59,16 @@ fn cgroups_of_users_hide_no_others() {
     // The root, three slices, and the services; those of the user are three times as many.
     let found = search(folder.path(), 1 + 3 + 40, Some(&wanted));
     assert_eq!(found.paths.len(), wanted.len());
-    assert!(
-        !found.cut
-            && found
-                .paths
-                .values()
-                .any(|path| *path == "/system.slice/7.service")
-    );
+    assert!(!found.cut);
+    assert!(found
+        .paths
+        .values()
+        .any(|path| *path == "/system.slice/7.service"));
     wanted.insert(u64::MAX);
     assert!(search(folder.path(), 50, Some(&wanted)).cut);
     let whole = search(folder.path(), 1000, Some(&wanted));
-    assert!(!whole.cut && whole.paths.len() == wanted.len() - 1);
+    assert!(!whole.cut);
+    assert!(whole.paths.len() == wanted.len() - 1);
     assert_eq!(
         search(folder.path(), 1000, None).paths.len(),
         1 + 3 + 40 + 61
@@ -181,7 +180,8 @@ fn user_that_was_named_once_stays_while_the_name_service_is_away() {
     assert!(directory.user_id(&"nobody-yet".into()).is_err());
     fs::write(&gone, "").expect("a file");
     let directory = directory.again().within(SILENT);
-    assert!(directory.user_id(&eve).is_err() && !directory.answers());
+    assert!(directory.user_id(&eve).is_err());
+    assert!(!directory.answers());
     assert_eq!(directory.user_id(&alice), Ok(4242));
     fs::remove_file(&gone).expect("back");
     // It was silent: it is asked again with the next reading.
@@ -263,11 +263,13 @@ fn cgroup_is_gone_only_if_all_were_looked_at() {
     let root = tempfile::tempdir().expect("a folder");
     let wanted = BTreeSet::from([u64::MAX, 0]);
     let found = directory(Some(root.path())).cgroup_paths_of(&wanted);
-    assert!(found.is_gone(u64::MAX) && !found.is_gone(0));
+    assert!(found.is_gone(u64::MAX));
+    assert!(!found.is_gone(0));
     assert!(!directory(None).cgroup_paths_of(&wanted).is_gone(u64::MAX));
     fs::create_dir_all(root.path().join("d/".repeat(40))).expect("folders");
     let found = directory(Some(root.path())).cgroup_paths_of(&wanted);
-    assert!(!found.cut && !found.is_gone(u64::MAX));
+    assert!(!found.cut);
+    assert!(!found.is_gone(u64::MAX));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Users: the system's own list, and its name service for those that are not in it.
+//! `[tool]` Users: the system's own list, and its name service for those that are not in it.
 
 use crate::names::Name;
 use std::cell::{Cell, RefCell};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The caller: rights, devices, cgroups, terminal.
+//! `[tool]` The caller: rights, devices, cgroups, terminal.
 
 use super::machine::Machine;
 use super::Finding;

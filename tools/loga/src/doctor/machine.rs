@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Files of a machine.
+//! `[tool]` Files of a machine.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] What LoGA needs of a machine: what is there, what is not, and what helps.
+//! `[tool]` What LoGA needs of a machine: what is there, what is not, and what helps.
 //!
 //! Nothing here names a user, the machine, a process or a serial number: the report may be shown to
 //! others.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Kernel, module, driver and GPUs.
+//! `[tool]` Kernel, module, driver and GPUs.
 
 use super::machine::Machine;
 use super::{Answer, Finding};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Machines with and without what LoGA needs.
+//! `[tool]` Machines with and without what LoGA needs.
 
 use super::*;
 use crate::control::Control;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] What the driver says about a GPU in /proc: the names that other exporters use for it.
+//! `[tool]` What the driver says about a GPU in /proc: the names that other exporters use for it.
 
 use super::rows::{printable, Label};
 use loga::uapi;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] What the path of a cgroup says about the container, job or unit that it is for.
+//! `[tool]` What the path of a cgroup says about the container, job or unit that it is for.
 //!
 //! A tenant names the cgroups below its own as it likes, so only the components that the node's
 //! agents make are believed: the first match from the root counts, the tree of Kubernetes or Slurm

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Rows of a GPU, and of its processes where they are asked for.
+//! `[tool]` Rows of a GPU, and of its processes where they are asked for.
 
 use super::metrics::Id;
 use super::rows::{printable, Label, Labels, Rows};

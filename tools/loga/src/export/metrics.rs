@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The table of metrics. The exporter prints what it names and nothing else; the table in
+//! `[tool]` The table of metrics. The exporter prints what it names and nothing else; the table in
 //! `docs/monitoring.md`, the dashboard and the alerts are tested against it.
 
 /// What a metric is.
@@ -154,10 +154,8 @@ mod tests {
         for metric in METRICS {
             let name = metric.name;
             let legal = |c: char| c.is_ascii_lowercase() || c == '_';
-            assert!(
-                name.starts_with("loga_") && name.chars().all(legal),
-                "{name}"
-            );
+            assert!(name.starts_with("loga_"), "{name}");
+            assert!(name.chars().all(legal), "{name}");
             let sums = metric.kind == Kind::Counter;
             assert_eq!(name.ends_with("_total"), sums, "{name}");
             assert!(metric.help.ends_with('.'), "{name}");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The figures of the kernel module for monitoring systems, in the formats of OpenMetrics and
+//! `[tool]` The figures of the kernel module for monitoring systems, in the formats of OpenMetrics and
 //! Prometheus.
 //!
 //! | file | contents |

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Rows of users and cgroups, and the names that they have.
+//! `[tool]` Rows of users and cgroups, and the names that they have.
 
 use super::cgroup::Names;
 use super::metrics::Id;

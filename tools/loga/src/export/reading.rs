@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] What the kernel module says about all GPUs, once.
+//! `[tool]` What the kernel module says about all GPUs, once.
 
 use crate::control::{Calls, Control, Snapshot};
 use crate::error::Error;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Values with labels.
+//! `[tool]` Values with labels.
 
 use super::metrics::{Id, METRICS};
 use crate::names::Name;
@@ -114,12 +114,11 @@ mod tests {
         assert_eq!(hostile, "\"/a\\nb\\x1b[2J\"");
         let long = format!("/begin/{}/end", "\u{e4}".repeat(5000));
         let cut = printable(&long.into());
-        assert!(
-            cut.len() <= VALUE_MAX && cut.len() > VALUE_MAX - 8,
-            "{}",
-            cut.len()
-        );
-        assert!(cut.starts_with("/begin/") && cut.ends_with("/end") && cut.contains(CUT));
+        assert!(cut.len() <= VALUE_MAX, "{}", cut.len());
+        assert!(cut.len() > VALUE_MAX - 8, "{}", cut.len());
+        assert!(cut.starts_with("/begin/"));
+        assert!(cut.ends_with("/end"));
+        assert!(cut.contains(CUT));
         assert_eq!(printable(&"x".repeat(VALUE_MAX).into()).len(), VALUE_MAX);
     }
 }

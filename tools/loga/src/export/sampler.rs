@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Reads the kernel module again and again, and publishes what it said.
+//! `[tool]` Reads the kernel module again and again, and publishes what it said.
 //!
 //! One thread reads; those that answer scrapes only format what is published. So a call of the
 //! device that hangs stops no scrape: the age grows.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The page of the exporter.
+//! `[tool]` The page of the exporter.
 
 use super::sampler::Latest;
 use super::text::Format;

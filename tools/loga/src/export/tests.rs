@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] What a scrape says about a kernel module of which all is known.
+//! `[tool]` What a scrape says about a kernel module of which all is known.
 
 mod documents;
 mod measure;
@@ -319,10 +319,8 @@ fn older_format_declares_counters_by_their_whole_names() {
         "{text}"
     );
     assert!(text.contains("# TYPE loga_up gauge\nloga_up 1\n"), "{text}");
-    assert!(
-        !text.contains("# EOF") && !text.contains("# UNIT"),
-        "{text}"
-    );
+    assert!(!text.contains("# EOF"), "{text}");
+    assert!(!text.contains("# UNIT"), "{text}");
     assert!(text.ends_with('\n'));
 }
 
@@ -386,7 +384,8 @@ fn missing_and_other_kernel_modules_are_down_until_they_answer() {
     assert!(sampler.tick(&open).expect("is said").contains("not loaded"));
     let page = scrape(&sampler);
     assert_eq!(page.value("loga_up", &[]), 0.0);
-    assert!(!page.has("loga_snapshot_age_seconds") && page.has("loga_build_info"));
+    assert!(!page.has("loga_snapshot_age_seconds"));
+    assert!(page.has("loga_build_info"));
     // It is said once.
     assert_eq!(sampler.tick(&open), None);
     there.set(true);
@@ -399,7 +398,8 @@ fn missing_and_other_kernel_modules_are_down_until_they_answer() {
     assert!(sampler.tick(&open).expect("is said").contains("version 3"));
     let page = scrape(&sampler);
     assert_eq!(page.value("loga_up", &[]), 0.0);
-    assert!(page.has("loga_snapshot_age_seconds") && !page.has("loga_gpu_clients"));
+    assert!(page.has("loga_snapshot_age_seconds"));
+    assert!(!page.has("loga_gpu_clients"));
     for errno in [libc::ENODEV, libc::EIO] {
         fake.speak(uapi::VERSION);
         fake.fail(errno);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The text formats: OpenMetrics 1.0, and the older one of Prometheus, which the textfile
+//! `[tool]` The text formats: OpenMetrics 1.0, and the older one of Prometheus, which the textfile
 //! collector of node_exporter reads. They differ in how counters are declared and in their ends.
 
 use super::metrics::{Kind, Metric, METRICS};

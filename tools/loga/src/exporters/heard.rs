@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] What was heard of a node, and which of it still counts.
+//! `[tool]` What was heard of a node, and which of it still counts.
 
 use super::opinion::{Opinion, Scored, MAX_AGE_S};
 use super::reading::Answer;

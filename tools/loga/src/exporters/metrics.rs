@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The text of an exporter, which another machine wrote: any bytes, checked line by line.
+//! `[tool]` The text of an exporter, which another machine wrote: any bytes, checked line by line.
 
 /// Longest text, in bytes: that of a node of eight GPUs with 64 programs each is about half of it.
 pub const MAX_TEXT: usize = 4 << 20;
@@ -181,7 +181,8 @@ mod tests {
         assert!(samples(&vec![b'\n'; MAX_TEXT], |_| true).is_ok());
         // Eight GPUs with 64 programs each.
         let page = "loga_client_gpu_seconds_total{gpu=\"0\",user=\"1000\"} 1.5\n".repeat(40_000);
-        assert!(page.len() > 2 << 20 && samples(page.as_bytes(), |_| true).is_ok());
+        assert!(page.len() > 2 << 20);
+        assert!(samples(page.as_bytes(), |_| true).is_ok());
         let labels = |count| format!("x{{{}}} 1", "a=\"b\",".repeat(count));
         assert!(one(&labels(MAX_LABELS)).is_some());
         assert_eq!(one(&labels(MAX_LABELS + 1)), None);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The exporters of a cluster's nodes, read from one place: a score for each GPU, for the
+//! `[tool]` The exporters of a cluster's nodes, read from one place: a score for each GPU, for the
 //! schedulers of clusters (`loga slurm`, `loga kube`).
 //!
 //! | file | contents |

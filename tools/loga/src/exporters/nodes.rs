@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Which nodes there are, and where their exporters' texts are.
+//! `[tool]` Which nodes there are, and where their exporters' texts are.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Reads the exporters of all nodes at the same time. One that does not answer delays the
+//! `[tool]` Reads the exporters of all nodes at the same time. One that does not answer delays the
 //! others by no more than two seconds, and is not asked again before it has given up.
 
 use super::metrics::MAX_TEXT;

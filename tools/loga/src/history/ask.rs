@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] What a program that starts asks the agent, and the answer: a line of JSON each.
+//! `[tool]` What a program that starts asks the agent, and the answer: a line of JSON each.
 
 use super::record::Record;
 use super::table::Exe;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The records in a file: JSON of a version, replaced as a whole.
+//! `[tool]` The records in a file: JSON of a version, replaced as a whole.
 
 use super::record::{Conditions, Mean, Record, MODELS_MAX};
 use super::table::{Exe, History, Key};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The history as the agent holds it: it follows clients, adds what has ended, writes the
+//! `[tool]` The history as the agent holds it: it follows clients, adds what has ended, writes the
 //! file, and answers.
 
 use super::ask::{exe, Answer, Question, Running, VERSION};

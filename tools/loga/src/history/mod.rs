@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] What programs did in earlier runs: `loga agent serve` keeps it, `loga run` and `loga place`
+//! `[tool]` What programs did in earlier runs: `loga agent serve` keeps it, `loga run` and `loga place`
 //! ask for it.
 //!
 //! | file | contents |
 //! |---|---|
 //! | [`record`] | means over the runs of one program |
 //! | [`table`] | the records of all programs, a bounded number of each user |
-//! | [`file`] | the same in a file |
+//! | [`mod@file`] | the same in a file |
 //! | [`runs`] | runs, from snapshots and events of the kernel module |
 //! | [`keeper`] | all of it together, as the agent holds it |
 //! | [`ask`] | question and answer of a program that starts |

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Means over the runs of one program.
+//! `[pure]` Means over the runs of one program.
 
 use loga::fair::mul_div;
 use loga::placement::PPM;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Runs of programs, from snapshots that are taken again and again and from events between
+//! `[tool]` Runs of programs, from snapshots that are taken again and again and from events between
 //! them.
 //!
 //! When a client exits, its event has the GPU time of the whole run; how long it waited comes from

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The socket on which the agent answers. Every user may connect; the kernel says which user
+//! `[tool]` The socket on which the agent answers. Every user may connect; the kernel says which user
 //! it is, and each gets one connection at a time, for a short time.
 
 use super::ask::{Answer, QUESTION_MAX};

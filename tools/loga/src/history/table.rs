@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] The records of all programs.
+//! `[pure]` The records of all programs.
 
 use super::record::{Record, Run};
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Connections whose waits have an end.
+//! `[tool]` Connections whose waits have an end.
 
 use std::io;
 use std::io::{Read, Write};

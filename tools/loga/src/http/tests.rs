@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Bodies of requests, and sites that panic.
+//! `[tool]` Bodies of requests, and sites that panic.
 
 use super::*;
 use std::collections::VecDeque;
@@ -170,10 +170,8 @@ fn length_that_is_wrong_is_refused_with_a_sentence() {
         let request = format!("POST / HTTP/1.1\r\n{header}\r\n\r\n");
         let answer = ask(address, request.as_bytes());
         let begin = format!("HTTP/1.1 {status} ");
-        assert!(
-            answer.starts_with(&begin) && answer.contains(said),
-            "{header}: {answer}"
-        );
+        assert!(answer.starts_with(&begin), "{header}: {answer}");
+        assert!(answer.contains(said), "{header}: {answer}");
     }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] A connection over TLS. The time that is left for a request or an answer holds for the
+//! `[tool]` A connection over TLS. The time that is left for a request or an answer holds for the
 //! handshake and for each record, however few bytes come at a time.
 
 use super::connection::{left, Connection};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] JSON that is exact and harmless on a terminal: what is not plain in a string is escaped.
+//! `[tool]` JSON that is exact and harmless on a terminal: what is not plain in a string is escaped.
 
 use super::quoting::is_plain;
 use serde::Serialize;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] A name that somebody else has chosen.
+//! `[tool]` A name that somebody else has chosen.
 
 use super::quoting::{is_plain, quote, unquote, Wrong};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] How names are written in double quotes, and read again; see
+//! `[pure]` How names are written in double quotes, and read again; see
 //! [docs/names.md](../../../../docs/names.md).
 
 use std::fmt;

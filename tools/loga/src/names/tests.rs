@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Names of any bytes: what is printed is harmless, and is read as it was.
+//! `[tool]` Names of any bytes: what is printed is harmless, and is read as it was.
 
 use super::*;
 use proptest::prelude::*;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] What earlier runs say of a program and of the GPUs.
+//! `[tool]` What earlier runs say of a program and of the GPUs.
 //!
 //! A cost is moved by it by at most a factor of two against the cost without: who runs a program can
 //! make its history say anything. As soon as the program is a client, what it wants by measurement

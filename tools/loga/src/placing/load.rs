@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] What is bound to a GPU: the clients that the caller sees, by what they did over about the
+//! `[tool]` What is bound to a GPU: the clients that the caller sees, by what they did over about the
 //! last half a minute; the others, of which the kernel gives sums; and claims.
 //!
 //! The sums let a user who sees nothing of others make the same choice as root, as long as the

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] How much memory of each GPU is free, as far as the kernel says.
+//! `[tool]` How much memory of each GPU is free, as far as the kernel says.
 //!
 //! `dmem.capacity` and `dmem.current` of the root cgroup have a line for each region of memory that a
 //! driver registered: its name and a number of bytes. Drivers name regions by the address of the

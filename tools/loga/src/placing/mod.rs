@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The GPU of a program that is about to start: from what the kernel module says of all GPUs
+//! `[tool]` The GPU of a program that is about to start: from what the kernel module says of all GPUs
 //! to the question that [`loga::placement`] answers.
 //!
 //! | file | contents |

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] All that a choice is made from, as a file: the simulator reads it and chooses again.
+//! `[tool]` All that a choice is made from, as a file: the simulator reads it and chooses again.
 //! `docs/placement.md` explains every key.
 
 use super::memory::Memory;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] GPUs as CUDA names them: which of them the environment of the caller allows, and the
+//! `[tool]` GPUs as CUDA names them: which of them the environment of the caller allows, and the
 //! environment that makes a program see those that were chosen.
 //!
 //! `CUDA_VISIBLE_DEVICES` is a list of indices, in the order that `CUDA_DEVICE_ORDER` says, or of

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] What clients had over the time of a recording.
+//! `[tool]` What clients had over the time of a recording.
 
 use super::known::{Known, Who};
 use super::layout::{Event, Line, Sample};

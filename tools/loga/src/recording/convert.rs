@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Recordings in the layouts of other programs, line by line.
+//! `[tool]` Recordings in the layouts of other programs, line by line.
 
 use super::layout::{Client, Line, Owner, Sample, Start};
 use super::reader::Reader;

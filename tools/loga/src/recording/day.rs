@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [pure] Days of the calendar, in UTC.
+//! `[pure]` Days of the calendar, in UTC.
 
 /// A time since 1970, such as `2026-11-26T14:05:33.250Z` (ISO 8601).
 pub fn utc(unix_ns: u64) -> String {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] What each client, user and cgroup got between two readings.
+//! `[tool]` What each client, user and cgroup got between two readings.
 //!
 //! What was there when recording began counts from then on; what came later counts whole. So the
 //! differences of a client, with what its `exited` event adds, sum up to what the kernel module

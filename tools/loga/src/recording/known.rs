@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Which lines of a recording are about the same client.
+//! `[tool]` Which lines of a recording are about the same client.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The lines of a recording; docs/recording.md describes them.
+//! `[tool]` The lines of a recording; docs/recording.md describes them.
 
 use crate::commands::events;
 use crate::control::Snapshot;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Recordings: files of JSON lines that say what every client, user and cgroup got over time.
+//! `[tool]` Recordings: files of JSON lines that say what every client, user and cgroup got over time.
 //!
 //! | file | contents |
 //! |---|---|

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] A recording as one HTML page that needs nothing else.
+//! `[tool]` A recording as one HTML page that needs nothing else.
 
 use super::columns::{Columns, Picture, Row, COLUMNS};
 use super::day::utc;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Reads recordings, line by line.
+//! `[tool]` Reads recordings, line by line.
 //!
 //! A last line without an end was cut when the machine or the disk failed; it is left out. Any other
 //! line that is wrong ends the reading with an error: what is after it cannot be added up.

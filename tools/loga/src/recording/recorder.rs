@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Follows the kernel module and writes what it says.
+//! `[tool]` Follows the kernel module and writes what it says.
 //!
 //! It holds the device open as long as the module is attached, to hear events. Memory is bounded: it
 //! keeps the last reading of each GPU, and at most one batch of events.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The file of a recording while it is written.
+//! `[tool]` The file of a recording while it is written.
 
 use super::layout::Line;
 use crate::names::{json, Name};

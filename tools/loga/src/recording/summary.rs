@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Who got how much in a recording.
+//! `[tool]` Who got how much in a recording.
 
 use super::convert::{exact, Context};
 use super::known::{Known, Who};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Recordings as CSV (RFC 4180): a row for each sample, GPU and client.
+//! `[tool]` Recordings as CSV (RFC 4180): a row for each sample, GPU and client.
 
 use super::convert::{exact, share, Context, Format};
 use super::day::utc;

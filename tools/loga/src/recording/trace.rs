@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Recordings as a trace that Perfetto shows, in the JSON of Chrome's traces: a process for
+//! `[tool]` Recordings as a trace that Perfetto shows, in the JSON of Chrome's traces: a process for
 //! each GPU, a thread for each client, counters of shares, slices of throttled times, and instants.
 //! Source: Google, Trace Event Format, "JSON Object Format", events M, C, X and i.
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] One client's figures.
+//! `[tool]` One client's figures.
 
 use super::{fraction, Phases};
 use crate::names;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The figures of a group: the unit that GPU time is divided between.
+//! `[tool]` The figures of a group: the unit that GPU time is divided between.
 
 use super::{fraction, Phases};
 use crate::names;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] One GPU's figures: sums since the module was loaded, or what happened between two
+//! `[tool]` One GPU's figures: sums since the module was loaded, or what happened between two
 //! snapshots. The structures here are the layout of `loga stat --json`.
 //!
 //! A caller that may not see figures of the whole GPU gets its own clients, with shares of the time

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The phases that figures stand for.
+//! `[tool]` The phases that figures stand for.
 
 use loga::uapi;
 

@@ -70,7 +70,8 @@ fn shares_are_of_all_phases_and_sorted() {
     assert_eq!(stat.clients[0].vtime_ahead_ns, Some(-1_000_000));
     assert_eq!(stat.pci, "0001:01:00.0");
     assert_eq!(stat.policy, "event");
-    assert!(stat.enforcing && !stat.interval);
+    assert!(stat.enforcing);
+    assert!(!stat.interval);
 }
 
 // Regression: what a throttled client ran on for between polling phases was in no share.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Tables and lines as wide as a terminal: columns that do not fit are left out and named, lines
+//! `[tool]` Tables and lines as wide as a terminal: columns that do not fit are left out and named, lines
 //! are broken between words. What is no terminal gets everything.
 
 use super::grid;
@@ -130,10 +130,8 @@ mod tests {
         let whole = drawn(None).lines().map(columns).max().expect("lines");
         assert_eq!(drawn(Some(whole)), drawn(None));
         let narrow = drawn(Some(whole - 1));
-        assert!(
-            narrow.contains("12.5") && !narrow.contains("a long state"),
-            "{narrow}"
-        );
+        assert!(narrow.contains("12.5"), "{narrow}");
+        assert!(!narrow.contains("a long state"), "{narrow}");
         let said = "not shown: STATE (wider terminal, or --json)";
         assert_eq!(
             narrow.lines().last(),

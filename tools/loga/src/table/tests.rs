@@ -50,10 +50,8 @@ fn share_of_the_last_second_stands_beside_that_of_all() {
 fn clients_have_a_second_row_while_submissions_are_decided_on() {
     let mut now = snapshot(1);
     let text = render(&Stat::new(&now, None));
-    assert!(
-        !text.contains("SUBMISSIONS") && !text.contains("dispatch"),
-        "{text}"
-    );
+    assert!(!text.contains("SUBMISSIONS"), "{text}");
+    assert!(!text.contains("dispatch"), "{text}");
     let config = now.info.config();
     now.info.note(&Config {
         dispatch: Some(DispatcherKind::Edf),

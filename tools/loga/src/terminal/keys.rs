@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Keys, from the bytes that a terminal sends.
+//! `[tool]` Keys, from the bytes that a terminal sends.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The terminal of the caller: what it can show, and the whole of it for a while.
+//! `[tool]` The terminal of the caller: what it can show, and the whole of it for a while.
 //!
 //! | file | contents |
 //! |---|---|
@@ -183,10 +183,8 @@ pub(crate) mod tests {
         let utf8 = ("LANG", "C.UTF-8");
         for kind in [("TERM", "dumb"), ("TERM", ""), utf8] {
             let terminal = terminal(&[kind, utf8]);
-            assert!(
-                !terminal.addressable && !terminal.capabilities.unicode,
-                "{kind:?}"
-            );
+            assert!(!terminal.addressable, "{kind:?}");
+            assert!(!terminal.capabilities.unicode, "{kind:?}");
         }
         assert!(terminal(&[("TERM", "vt100"), utf8]).addressable);
     }

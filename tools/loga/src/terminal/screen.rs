@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The whole terminal, taken over until it is given back: at the end, before a signal ends or
+//! `[tool]` The whole terminal, taken over until it is given back: at the end, before a signal ends or
 //! stops the program, and before the message of a panic.
 //!
 //! Signals are noted by a handler and answered between two pictures, so that nothing is drawn once

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The state of `loga top`, and what keys do to it.
+//! `[tool]` The state of `loga top`, and what keys do to it.
 
 use super::figures::Figures;
 use super::help;
@@ -324,7 +324,8 @@ pub(crate) mod tests {
         press(&mut app, &[KeyCode::Char('-'); 20]);
         assert_eq!(app.interval(), Duration::from_millis(100));
         press(&mut app, &[KeyCode::Char(' ')]);
-        assert!(app.is_paused() && !app.is_finished());
+        assert!(app.is_paused());
+        assert!(!app.is_finished());
         let stop = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
         app.key(stop);
         assert!(app.is_finished());
@@ -342,9 +343,11 @@ pub(crate) mod tests {
             .help
             .is_some_and(|first| usize::from(first) < help::lines()));
         press(&mut app, &[KeyCode::Char('q')]);
-        assert!(app.help.is_none() && !app.is_finished());
+        assert!(app.help.is_none());
+        assert!(!app.is_finished());
         press(&mut app, &[KeyCode::Char('h'), KeyCode::Esc]);
-        assert!(app.help.is_none() && !app.is_finished());
+        assert!(app.help.is_none());
+        assert!(!app.is_finished());
     }
 
     #[test]

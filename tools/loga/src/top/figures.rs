@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] One GPU's figures between two snapshots, and their history.
+//! `[tool]` One GPU's figures between two snapshots, and their history.
 
 use crate::control::Snapshot;
 use crate::stat::{Client, Group, Stat};

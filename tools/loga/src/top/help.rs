@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The help of `loga top`: keys, columns and states.
+//! `[tool]` The help of `loga top`: keys, columns and states.
 
 /// All of it; a line that begins with a space explains the word before the two spaces after it.
 pub(super) const TEXT: &str = "\
@@ -66,7 +66,8 @@ mod tests {
             }
         }
         for line in TEXT.lines() {
-            assert!(line.len() <= 80 && line.is_ascii(), "{line}");
+            assert!(line.len() <= 80, "{line}");
+            assert!(line.is_ascii(), "{line}");
         }
     }
 }

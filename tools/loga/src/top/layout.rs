@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] How the lines of a screen are divided: on the smallest one the first client stands alone, and
+//! `[tool]` How the lines of a screen are divided: on the smallest one the first client stands alone, and
 //! on a large one histories are higher than a line.
 
 /// Most lines of a client, or of a GPU, beside a history.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] `loga top`: what it shows and how it answers keys, without a terminal.
+//! `[tool]` `loga top`: what it shows and how it answers keys, without a terminal.
 //!
 //! | file | contents |
 //! |---|---|

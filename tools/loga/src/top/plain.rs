@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] A picture without what the terminal does not show: colours, and all that is not ASCII.
+//! `[tool]` A picture without what the terminal does not show: colours, and all that is not ASCII.
 
 use crate::terminal::Capabilities;
 use ratatui::buffer::{Buffer, Cell};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The lines of the table, and their order.
+//! `[tool]` The lines of the table, and their order.
 
 use super::figures::{Figures, History};
 use crate::directory::Directory;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The lines about GPUs: whole words at any width.
+//! `[tool]` The lines about GPUs: whole words at any width.
 
 use super::figures::Figures;
 use crate::table;

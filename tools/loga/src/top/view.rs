@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The screen of `loga top`: a line per GPU, the table of clients or groups with a history of
+//! `[tool]` The screen of `loga top`: a line per GPU, the table of clients or groups with a history of
 //! shares, and the keys; or the help.
 
 use super::app::{App, Column, View};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [double] A kernel module with one GPU and one client, which can panic on purpose.
+//! `[double]` A kernel module with one GPU and one client, which can panic on purpose.
 
 use loga::uapi;
 use loga_cli::control::{Calls, Tables};

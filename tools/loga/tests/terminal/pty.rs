@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] A shell on a pseudo-terminal, and what a person sees there.
+//! `[tool]` A shell on a pseudo-terminal, and what a person sees there.
 
 use nix::fcntl::{fcntl, FcntlArg, FdFlag};
 use nix::poll::{poll, PollFd, PollFlags};

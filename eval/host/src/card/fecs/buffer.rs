@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Reads what is new in an event buffer, and finds what was dropped.
+//! `[tool]` Reads what is new in an event buffer, and finds what was dropped.
 //!
 //! The buffer is a ring of records of one size with a header that says where the writer is. Both are
 //! the driver's memory and are not trusted: an index outside the ring is noted and nothing is read.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [double] An event buffer in a test, and the tests of its reader.
+//! `[double]` An event buffer in a test, and the tests of its reader.
 
 use super::*;
 use crate::card::rm::tests::{FakeWindow, Words};

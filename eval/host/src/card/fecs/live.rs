@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Gets a buffer of context switches from RM and empties it while something runs.
+//! `[tool]` Gets a buffer of context switches from RM and empties it while something runs.
 //!
 //! On Linux RM does not allocate the memory of such a buffer: it takes two memory objects that
 //! belong to no device, which its user may only read. The reader says how far it has read by a
@@ -315,12 +315,14 @@ mod tests {
         let recording = recording.unwrap();
         assert_eq!(result, 5);
         assert_eq!((recording.all_users, recording.capacity), (true, 16384));
-        assert!(recording.drains > 0 && recording.refused.is_empty());
+        assert!(recording.drains > 0);
+        assert!(recording.refused.is_empty());
         let processes = &recording.summary.processes;
         assert_eq!((processes.len(), processes[0].who), (1, Who::Pid(77)));
         assert_eq!(processes[0].on_engine_ns, 2000);
         let state = driver.state();
-        assert!(state.objects.is_empty() && state.mapped.is_empty());
+        assert!(state.objects.is_empty());
+        assert!(state.mapped.is_empty());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Records of the context switches of the graphics and compute engine.
+//! `[tool]` Records of the context switches of the graphics and compute engine.
 //!
 //! The engine's firmware (FECS) notes each switch with the GPU's time; RM copies the notes every 33
 //! ms into the buffers of those who asked, with the process of the context. A caller outside the

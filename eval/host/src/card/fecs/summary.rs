@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] From records to time per process, pieces and switches.
+//! `[tool]` From records to time per process, pieces and switches.
 //!
 //! A piece begins when a context has been restored (CONTEXT_START, SIMPLE_START) and ends when it
 //! has been saved (SAVE_END, SIMPLE_END). A switch is what lies between the end of one piece and the

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [glue] NVIDIA's management library, loaded at run time; the only calls into it.
+//! `[glue]` NVIDIA's management library, loaded at run time; the only calls into it.
 //!
 //! Every call may be missing: branches differ. Source: NVIDIA's NVML API reference (names, arguments
 //! and structures).

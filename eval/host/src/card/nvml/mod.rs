@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] What NVIDIA's management library (NVML) says of a card: no serial numbers, no names.
+//! `[tool]` What NVIDIA's management library (NVML) says of a card: no serial numbers, no names.
 //!
 //! | file | contents |
 //! |---|---|

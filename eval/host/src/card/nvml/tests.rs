@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [double] A management library that the C compiler makes, and the tests with it.
+//! `[double]` A management library that the C compiler makes, and the tests with it.
 
 use super::library::Library;
 use super::*;

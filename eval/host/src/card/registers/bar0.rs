@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Reads words of BAR0 from user space, page by page.
+//! `[tool]` Reads words of BAR0 from user space, page by page.
 //!
 //! A page is mapped when a word of it is first wanted, and given up at the first word that the card
 //! refuses. If PMC_BOOT_0 reads all ones too, the card is gone, and nothing is read any more.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [double] A sparse file in place of BAR0, and the tests of its reader.
+//! `[double]` A sparse file in place of BAR0, and the tests of its reader.
 
 use super::*;
 use std::os::unix::fs::FileExt;

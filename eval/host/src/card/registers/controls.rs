@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] What RM tells of the registers, or reads on behalf of a client.
+//! `[tool]` What RM tells of the registers, or reads on behalf of a client.
 //!
 //! Source: open-gpu-kernel-modules 515 to 595, `ctrl2080gpu.h`, `ctrl2080mc.h`, `ctrla06c.h`, `nvos.h`.
 

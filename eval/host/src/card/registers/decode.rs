@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] What the words of the registers mean, by family.
+//! `[tool]` What the words of the registers mean, by family.
 //!
 //! Sources: open-gpu-kernel-modules 595 `nv_ref.h` (PMC_BOOT), `ampere/ga100/dev_top.h` and
 //! `blackwell/gb100/dev_top.h` (PTOP2); open-gpu-doc `ga100/dev_runlist`, `tu104/dev_top`,
@@ -270,7 +270,9 @@ mod tests {
         let later = Chip::of(0x0000_01a1, 0);
         assert_eq!((later.architecture, later.layout()), (0x20, None));
         let virtual_of = |boot1| Chip::of(0x1700_00a1, boot1).is_virtual;
-        assert!(virtual_of(0x10000) && virtual_of(0x20000) && virtual_of(0x100));
+        assert!(virtual_of(0x10000));
+        assert!(virtual_of(0x20000));
+        assert!(virtual_of(0x100));
         assert!(!virtual_of(0xfff0_00ff & !0x100));
     }
 

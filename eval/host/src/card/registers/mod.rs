@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The registers that LoGA reads, asked for in two ways; nothing is ever written.
+//! `[tool]` The registers that LoGA reads, asked for in two ways; nothing is ever written.
 //!
 //! | file | contents |
 //! |---|---|

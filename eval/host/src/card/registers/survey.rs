@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The words that are read, in order, and what was found.
+//! `[tool]` The words that are read, in order, and what was found.
 //!
 //! Only words that reading does not change. Which ones depends on the family; of chips that are not
 //! known, and of a guest's function, only the first three are read.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Random system calls: LoGA passes every call and its answer on unchanged.
+//! `[tool]` Random system calls: LoGA passes every call and its answer on unchanged.
 //!
-//! [`sequence`] makes the calls of one process, [`system`] hands them to the kernel. A single
+//! [`mod@sequence`] makes the calls of one process, [`system`] hands them to the kernel. A single
 //! process is compared, call by call, with the same seed on a driver without LoGA; many at a time
 //! are not, but must leave nothing behind. A failing test names its seed: `loga-guest hostile
 //! sequence SEED CALLS FIRST` prints the calls from number FIRST on.

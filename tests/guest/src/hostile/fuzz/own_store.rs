@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] A store of the program itself to a page that may not be there: the signal that tells of it
+//! `[tool]` A store of the program itself to a page that may not be there: the signal that tells of it
 //! becomes an error.
 
 use nix::errno::Errno;

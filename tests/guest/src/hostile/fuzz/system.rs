@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] System calls with any numbers, and the part of the address space that they may touch.
+//! `[tool]` System calls with any numbers, and the part of the address space that they may touch.
 //!
 //! The arena lies at a fixed address, so that the same sequence has the same addresses in every
 //! process. Everything that a call may point at lies in it, or is not mapped at all.

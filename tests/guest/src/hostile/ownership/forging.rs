@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] A program that turns one call of the driver into another while it is made.
+//! `[tool]` A program that turns one call of the driver into another while it is made.
 
 use super::programs::{first, keep_busy, open, DEPTH, LIFE};
 use loga::rm as abi;

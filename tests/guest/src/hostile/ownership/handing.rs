@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Pages that go from one user to another, and programs that have no channel for a moment: what
+//! `[tool]` Pages that go from one user to another, and programs that have no channel for a moment: what
 //! was measured is booked to whoever had the page then.
 //!
 //! The driver gives the lowest page that is free, so who frees one and who gets it can be arranged.

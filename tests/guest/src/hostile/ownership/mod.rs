@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Programs that try to hide from LoGA which process owns a running channel: each must be
+//! `[tool]` Programs that try to hide from LoGA which process owns a running channel: each must be
 //! charged what it used, and get no more than a plain hog.
 //!
 //! What each program does is said in `programs`.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Processes of several users that come, run, free channels, move to another cgroup and are
+//! `[tool]` Processes of several users that come, run, free channels, move to another cgroup and are
 //! killed at random: each user is charged what it used, and nothing vanishes.
 //!
 //! The driver gives pages and numbers of channels on at once, so that most of them have several owners

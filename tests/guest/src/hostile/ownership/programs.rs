@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The programs that try to hide which process owns a running channel.
+//! `[tool]` The programs that try to hide which process owns a running channel.
 //!
 //! Every program keeps kernels of [`KERNEL_US`] queued for as long as it lives, next to a client
 //! that never pauses either.

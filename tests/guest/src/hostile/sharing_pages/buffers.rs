@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] System calls that have a submission page as their buffer, or find their arguments there.
+//! `[tool]` System calls that have a submission page as their buffer, or find their arguments there.
 //!
 //! With the driver alone, some succeed and some are refused. With LoGA each has the same answer while
 //! its owner is not throttled, and fails at once otherwise, where it does not fail anyway.

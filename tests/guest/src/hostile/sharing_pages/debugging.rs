@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Stores to a page through a debugger's interfaces, `ptrace` and `/proc/PID/mem`, which make no
+//! `[tool]` Stores to a page through a debugger's interfaces, `ptrace` and `/proc/PID/mem`, which make no
 //! page-table entry; and a debugger that stops the owner of a page.
 
 use super::super::ownership::{check, keep_busy, open, ready, LIFE};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Hundreds of epoll instances that watch the nodes of a throttled client.
+//! `[tool]` Hundreds of epoll instances that watch the nodes of a throttled client.
 
 use super::super::bystander::Bystander;
 use super::super::ownership::{open, LIFE};

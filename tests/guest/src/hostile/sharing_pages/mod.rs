@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Submission pages that more than the process that maps them reaches: other processes,
+//! `[tool]` Submission pages that more than the process that maps them reaches: other processes,
 //! debuggers, and the kernel for one of its system calls.
 //!
 //! | file | contents |

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] `mremap` and other changes of the address space around a submission page.
+//! `[tool]` `mremap` and other changes of the address space around a submission page.
 
 use super::super::ownership::{check, keep_busy, open, ready, LIFE};
 use super::super::{model, Program};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Processes that share an address space with the owner of a page (`CLONE_VM`, `vfork`), and
+//! `[tool]` Processes that share an address space with the owner of a page (`CLONE_VM`, `vfork`), and
 //! files that are passed to processes of the same and of another user (`SCM_RIGHTS`).
 
 use super::super::ownership::{check, check_all, check_totals, keep_busy, open, ready, LIFE};

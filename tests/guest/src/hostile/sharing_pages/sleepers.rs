@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Ten thousand threads that wait for one throttled page, and all go on at once, several times.
+//! `[tool]` Ten thousand threads that wait for one throttled page, and all go on at once, several times.
 
 use super::super::blocking::costs;
 use super::super::bystander::{Bystander, Longest};

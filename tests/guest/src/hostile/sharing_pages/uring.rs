@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The calls of io_uring, one at a time.
+//! `[tool]` The calls of io_uring, one at a time.
 //!
 //! Source: `include/uapi/linux/io_uring.h`.
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Programs that run outside polling phases, or steer when LoGA polls and decides.
+//! `[tool]` Programs that run outside polling phases, or steer when LoGA polls and decides.
 //!
 //! What each program does is said in `programs`.
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The programs that run outside polling phases, or steer when LoGA polls and decides.
+//! `[tool]` The programs that run outside polling phases, or steer when LoGA polls and decides.
 //!
 //! | program | does |
 //! |---|---|

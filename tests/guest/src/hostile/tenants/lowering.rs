@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] What a user may set for its own processes: less, and never more.
+//! `[tool]` What a user may set for its own processes: less, and never more.
 
 use super::super::{model, Program, USER};
 use super::SOON;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Limits, groups and permissions: what a tenant with a cgroup or subordinate users of its
+//! `[tool]` Limits, groups and permissions: what a tenant with a cgroup or subordinate users of its
 //! own, and any user with `/dev/loga`, can try.
 
 mod lowering;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The programs of the tenants.
+//! `[tool]` The programs of the tenants.
 
 use super::super::ownership::{keep_busy, open, LIFE};
 use super::super::{Act, USER};

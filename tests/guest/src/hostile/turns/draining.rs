@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] A channel whose client has written that it has work, without a dispatcher: policies that
+//! `[tool]` A channel whose client has written that it has work, without a dispatcher: policies that
 //! wait until a client has drained do not wait for it.
 
 use super::super::{model, Program};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Programs that want their turn and do little or nothing with it: a policy holds others back
+//! `[tool]` Programs that want their turn and do little or nothing with it: a policy holds others back
 //! for them no longer than for a hog.
 
 use super::super::{model, Program};

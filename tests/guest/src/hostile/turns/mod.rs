@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Programs at nice 19 that try to get past the decisions on submissions, beside the frames
+//! `[tool]` Programs at nice 19 that try to get past the decisions on submissions, beside the frames
 //! of a client at nice -10, or with a reserve: these must wait no longer than beside a program that
 //! submits one kernel after the other, and for one kernel more.
 //!

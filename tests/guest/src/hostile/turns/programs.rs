@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The programs that try to get past the decisions on submissions.
+//! `[tool]` The programs that try to get past the decisions on submissions.
 //!
 //! Most have kernels of [`KERNEL_US`] for as long as they live, at nice 19; `ghost` and `phantom` have
 //! none. The last ones of the list are not nice: `plain-turns` has kernels of [`HOG_US`], `tiny` of

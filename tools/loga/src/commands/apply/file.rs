@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The settings files: TOML, with what is wrong in them by line.
+//! `[tool]` The settings files: TOML, with what is wrong in them by line.
 
 use crate::names;
 use crate::names::{harmless, Name};

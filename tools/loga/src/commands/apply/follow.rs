@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] `loga apply --follow`: what the files say stays in force: they are applied again when they
+//! `[tool]` `loga apply --follow`: what the files say stays in force: they are applied again when they
 //! change, when the kernel module has GPUs anew, and for cgroups and users that appear.
 //!
 //! Files that are wrong or refused change nothing: those that were applied last count until they are

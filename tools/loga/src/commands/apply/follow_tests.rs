@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] What is applied again, and when.
+//! `[tool]` What is applied again, and when.
 
 use super::*;
 use crate::fake::FakeKernel;
@@ -234,10 +234,8 @@ fn files_that_the_module_refuses_are_tried_again_ever_later() {
     ));
     machine.tick(&mut follower, 2);
     let said = machine.tick(&mut follower, 4);
-    assert!(
-        said.contains("cgroup /jobs: no room") && said.ends_with("; nothing has been applied"),
-        "{said}"
-    );
+    assert!(said.contains("cgroup /jobs: no room"), "{said}");
+    assert!(said.ends_with("; nothing has been applied"), "{said}");
     assert_eq!(machine.weights(), [(1000, 300)]);
     // After 2 s, then 4 s, then 8 s.
     for (second, expected) in [(5, 300), (6, 300), (9, 300), (10, 300), (17, 300), (18, 4)] {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] What was set before is set again, where not everything could be applied.
+//! `[tool]` What was set before is set again, where not everything could be applied.
 
 use super::{called, Before, Found};
 use crate::commands::subject::Subject;

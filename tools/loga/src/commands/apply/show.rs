@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] `loga config show`: what is in force on each GPU, and where it comes from.
+//! `[tool]` `loga config show`: what is in force on each GPU, and where it comes from.
 
 use super::file::{Entry, Settings};
 use super::{called, default_files, find, read, Subjects, FILE, FOLDER};

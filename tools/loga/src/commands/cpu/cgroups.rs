@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The cgroups of processes, and their weights on the processors.
+//! `[tool]` The cgroups of processes, and their weights on the processors.
 
 use crate::directory;
 use crate::names::Name;

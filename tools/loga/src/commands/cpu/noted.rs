@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The file of what is raised: written before a weight is, so that an agent that is killed
+//! `[tool]` The file of what is raised: written before a weight is, so that an agent that is killed
 //! leaves nothing raised that is not in it. A line is the number of the cgroup's folder, its weight
 //! before, its weight since, and its path to the end of the line: a cgroup has no line break in its
 //! name.

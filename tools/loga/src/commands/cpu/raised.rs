@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Which cgroups are raised, and why others are not.
+//! `[tool]` Which cgroups are raised, and why others are not.
 
 use super::cgroups::{Cgroup, Cgroups, Obstacle};
 use super::noted::{Entry, Noted};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Which weights are raised and put back, in a tree of files.
+//! `[tool]` Which weights are raised and put back, in a tree of files.
 
 use super::*;
 use crate::fake::FakeKernel;

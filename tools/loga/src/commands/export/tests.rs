@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Recordings that are converted: whole, cut, damaged, with names of any bytes.
+//! `[tool]` Recordings that are converted: whole, cut, damaged, with names of any bytes.
 
 use super::*;
 use crate::commands::report;
@@ -206,7 +206,8 @@ fn trace_has_tracks_counters_slices_and_instants() {
     let instants: Vec<&Value> = of("i").iter().map(|one| &one["name"]).collect();
     assert_eq!(instants, ["exited", "gap", "resume"]);
     for event in events.iter().filter(|event| event["ph"] != "M") {
-        assert!(event["ts"].is_number() && event["pid"].is_u64(), "{event}");
+        assert!(event["ts"].is_number(), "{event}");
+        assert!(event["pid"].is_u64(), "{event}");
     }
 }
 
@@ -300,7 +301,8 @@ fn what_is_no_recording_is_refused() {
     ] {
         let (out, done) = export(text, ExportFormat::Csv);
         let said = done.expect_err(words);
-        assert!(said.contains(words) && out.is_empty(), "{said}");
+        assert!(said.contains(words), "{said}");
+        assert!(out.is_empty(), "{said}");
     }
     let folder = tempfile::tempdir().expect("a folder");
     let none = cli::Export {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Which process the window with the focus belongs to, under X11.
+//! `[tool]` Which process the window with the focus belongs to, under X11.
 
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 use std::os::fd::AsFd;

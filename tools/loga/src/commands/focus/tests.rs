@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Which processes are raised, and what a real X server and window manager say.
+//! `[tool]` Which processes are raised, and what a real X server and window manager say.
 
 use super::*;
 use crate::fake::FakeKernel;
@@ -122,10 +122,8 @@ fn clients_of_other_users_and_those_with_a_spec_stay_as_they_are() {
     for window in [Some(101), Some(101), None] {
         follow(&mut focus, &fake, window);
         let specs = &fake.gpus.borrow()[0].specs;
-        assert!(
-            specs.len() == 1 && specs[0].spec.kind == uapi::RESERVE_PE,
-            "{specs:?}"
-        );
+        assert!(specs.len() == 1, "{specs:?}");
+        assert!(specs[0].spec.kind == uapi::RESERVE_PE, "{specs:?}");
     }
 }
 
@@ -171,10 +169,8 @@ fn process_that_has_ended_is_told_and_not_kept() {
     let arguments = arguments("");
     let mut focus = Focus::new(&arguments, USER);
     let (said, ids) = follow(&mut focus, &fake, Some(101));
-    assert!(
-        said.contains("there is no process 101") && ids.is_empty(),
-        "{said}"
-    );
+    assert!(said.contains("there is no process 101"), "{said}");
+    assert!(ids.is_empty(), "{said}");
     assert!(focus.raised.is_empty());
     assert_eq!(follow(&mut focus, &fake, Some(101)).0, "");
 }

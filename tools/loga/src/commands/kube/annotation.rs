@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] An annotation of each node with the free part of its GPUs: `loga/free-percent`, such as
+//! `[tool]` An annotation of each node with the free part of its GPUs: `loga/free-percent`, such as
 //! `{"0":63,"1":5}`, by the numbers of the device nodes.
 //!
 //! It is written when a GPU's part is [`STEP`] points or more away from what is there, or a GPU comes

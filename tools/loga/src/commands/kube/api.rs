@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The API server: six requests over HTTPS, as the service account.
+//! `[tool]` The API server: six requests over HTTPS, as the service account.
 
 use super::pod::{Claim, Pod, Pods};
 use super::rule::{List, Listed, Rule, OWNER, OWNER_LABEL};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] What was heard of all nodes: one thread writes it, those that answer requests read it.
+//! `[tool]` What was heard of all nodes: one thread writes it, those that answer requests read it.
 
 use super::hysteresis::Key;
 use crate::exporters::heard::Heard;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [double] An API server that knows DeviceTaintRule objects, and others by their paths, over HTTPS. It can refuse, and it can
+//! `[double]` An API server that knows DeviceTaintRule objects, and others by their paths, over HTTPS. It can refuse, and it can
 //! fall silent.
 //!
 //! `double/` has a certificate for 127.0.0.1 with its key, the authority that signed it, and another

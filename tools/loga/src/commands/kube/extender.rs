@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The scheduler extender: scores of nodes for kube-scheduler, and which of them a pod cannot
+//! `[tool]` The scheduler extender: scores of nodes for kube-scheduler, and which of them a pod cannot
 //! use, over HTTP and from memory.
 //!
 //! Source: `ExtenderArgs`, `HostPriorityList` and `ExtenderFilterResult` of

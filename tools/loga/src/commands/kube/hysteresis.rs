@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Which GPUs get no new pods: a pure state machine over what their programs waited.
+//! `[tool]` Which GPUs get no new pods: a pure state machine over what their programs waited.
 //!
 //! A GPU is *closed* when its programs together waited for more than [`CLOSE`] of the last 30 s, and
 //! opens when that was below [`OPEN`], or unknown, for as long as it is *held*: [`HOLD`], and twice

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Which GPUs are lost: those that their node calls so, and those of a node that fell silent
+//! `[tool]` Which GPUs are lost: those that their node calls so, and those of a node that fell silent
 //! within [`HOLD`] after it did. A GPU that its node no longer calls so is not.
 
 use super::hysteresis::{Key, HOLD};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] `loga kube`: what LoGA measures, for Kubernetes ([docs/kube.md](../../../../../docs/kube.md)).
+//! `[tool]` `loga kube`: what LoGA measures, for Kubernetes ([docs/kube.md](../../../../../docs/kube.md)).
 //!
 //! | file | contents |
 //! |---|---|

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Pods and resource claims, as far as their weights are read here.
+//! `[tool]` Pods and resource claims, as far as their weights are read here.
 //!
 //! Source: core/v1, and API group resource.k8s.io of Kubernetes 1.36 and 1.37: `consumedCapacity` is
 //! what an allocation took of a device that several may have (KEP-5075). The tests compare with the

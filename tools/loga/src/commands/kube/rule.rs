@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] DeviceTaintRule objects, as far as they are written and read here.
+//! `[tool]` DeviceTaintRule objects, as far as they are written and read here.
 //!
 //! Source: API group resource.k8s.io of Kubernetes 1.37 (v1) and 1.36 (v1beta2), which have the same
 //! fields. The crate `k8s-openapi` has all types, under a licence that may not be linked with this

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] From the exporters to closed GPUs, and the nodes that are followed.
+//! `[tool]` From the exporters to closed GPUs, and the nodes that are followed.
 
 use super::*;
 use crate::exporters::reading::tests::ENDLESS;
@@ -94,9 +94,7 @@ fn scores_are_there_while_an_exporter_is_silent() {
 #[test]
 fn names_that_kubernetes_refuses_are_named() {
     let said = checked("n1,GPU-Node_2").expect_err("refused");
-    assert!(
-        said.contains("'GPU-Node_2'") && said.contains("lower-case"),
-        "{said}"
-    );
+    assert!(said.contains("'GPU-Node_2'"), "{said}");
+    assert!(said.contains("lower-case"), "{said}");
     assert!(checked("gpu-1.cluster.example").is_ok());
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] `loga agent pods`: gives the cgroups of a node's pods the weights that Kubernetes has for
+//! `[tool]` `loga agent pods`: gives the cgroups of a node's pods the weights that Kubernetes has for
 //! them, again and again.
 //!
 //! A weight comes from what the pod's claim took of a capacity, else from its annotation. Nothing

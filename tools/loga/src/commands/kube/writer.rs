@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Makes the rules in the API server those of the GPUs that should have one.
+//! `[tool]` Makes the rules in the API server those of the GPUs that should have one.
 //!
 //! Nothing is remembered of what was written: each synchronisation lists the rules that are ours,
 //! and makes or removes what differs. So rules of an earlier run go at the start, and so do those

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] `loga place --explain`: what a choice cost, once the program runs.
+//! `[tool]` `loga place --explain`: what a choice cost, once the program runs.
 
 use super::{print_json, ratio, Failure, JSON_VERSION};
 use crate::control::Snapshot;

@@ -92,7 +92,8 @@ fn terms_of_a_cost_are_shown_by_name_and_add_up() {
         let number = |value: &Value| value.as_f64().expect("a number");
         let terms = [&gpu["terms"]["own"], &gpu["terms"]["others"]].map(number);
         assert!((terms[0] + terms[1] - number(&gpu["cost"])).abs() < 1e-9);
-        assert!(terms[0] >= 1.0 && terms[1] > 0.0, "{gpu}");
+        assert!(terms[0] >= 1.0, "{gpu}");
+        assert!(terms[1] > 0.0, "{gpu}");
     }
     let guf = object(&fake, "--policy guf --want 30");
     assert_eq!(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Recordings of a double of the kernel module.
+//! `[tool]` Recordings of a double of the kernel module.
 
 use super::*;
 use crate::fake::FakeKernel;
@@ -162,7 +162,8 @@ fn lines_are_a_header_differences_and_an_end() {
         (2 * S, S / 2, S / 4)
     );
     assert_eq!((whole.busy_ns, second.span_ns()), (S / 4, 2 * S));
-    assert!(samples[2].clients.is_empty() && samples[2].users.is_empty());
+    assert!(samples[2].clients.is_empty());
+    assert!(samples[2].users.is_empty());
 }
 
 #[test]
@@ -285,10 +286,8 @@ fn names_of_any_bytes_are_on_one_harmless_line() {
     pass(&fake, S, S);
     recorder.sample().expect("written");
     let text = fs::read_to_string(made.path()).expect("a file");
-    assert!(
-        !text.contains('\x1b') && text.lines().count() == 2,
-        "{text}"
-    );
+    assert!(!text.contains('\x1b'), "{text}");
+    assert!(text.lines().count() == 2, "{text}");
     let client = &made.samples()[0].clients[0];
     assert_eq!(client.comm_hex.as_deref(), Some("61220a1b2cff"));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Pages of recordings: whole, empty, cut, and with many clients.
+//! `[tool]` Pages of recordings: whole, empty, cut, and with many clients.
 
 use super::*;
 use crate::commands::export::tests::{file, lines, text};
@@ -44,7 +44,8 @@ fn name_that_is_markup_is_text() {
     let hostile = text(&lines()).replace("=a\\\",\\n", "<script>x");
     let (page, done) = report(&hostile);
     assert_eq!(done, Ok(None));
-    assert!(page.contains("&lt;script&gt;x") && !page.contains("<script"));
+    assert!(page.contains("&lt;script&gt;x"));
+    assert!(!page.contains("<script"));
 }
 
 #[test]
@@ -52,7 +53,8 @@ fn recording_without_samples_has_a_page() {
     let (page, done) = report(&text(&lines()[..1]));
     assert_eq!(done, Ok(None));
     assert!(page.contains("There is no sample in it."), "{page}");
-    assert!(page.contains("No client was there.") && !page.contains("NaN"));
+    assert!(page.contains("No client was there."));
+    assert!(!page.contains("NaN"));
 }
 
 #[test]

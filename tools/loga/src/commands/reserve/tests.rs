@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] What is promised, what is refused, and what is said then.
+//! `[tool]` What is promised, what is refused, and what is said then.
 
 use super::*;
 use crate::fake::FakeKernel;
@@ -72,10 +72,8 @@ fn round_of_submissions_that_wait_for_each_other_is_promised_by_its_deadlines() 
     assert!(!says("--commands 4").contains("each after"));
     let json = reserve(&fake, "--list --json").expect("lists");
     let line: serde_json::Value = serde_json::from_str(json.trim()).expect("JSON");
-    assert!(
-        line["round_us"].is_null() && line["commands"] == 4,
-        "{line}"
-    );
+    assert!(line["round_us"].is_null(), "{line}");
+    assert!(line["commands"] == 4, "{line}");
 }
 
 #[test]

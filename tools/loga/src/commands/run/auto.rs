@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The GPUs of a command: chosen, and claimed before another program can choose by the same
+//! `[tool]` The GPUs of a command: chosen, and claimed before another program can choose by the same
 //! figures.
 //!
 //! The kernel counts the claims that are made. A claim is refused if that number is no longer the one that

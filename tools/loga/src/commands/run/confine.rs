@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] A cgroup of its own for a command, to which all GPUs but its own are denied.
+//! `[tool]` A cgroup of its own for a command, to which all GPUs but its own are denied.
 //!
 //! The command takes the place of `loga run`, which so cannot remove the cgroup when the command
 //! ends: each call removes those of commands that have ended.
@@ -187,7 +187,9 @@ mod tests {
         let id = fs::metadata(&ended).expect("it is there").ino();
         assert!(denied(&fake).contains(&(0, id)));
         assert!(enter(&control, &[0, 1], folder.path()).is_ok());
-        assert!(!ended.exists() && lives.exists() && other.exists());
+        assert!(!ended.exists());
+        assert!(lives.exists());
+        assert!(other.exists());
         assert!(!denied(&fake).contains(&(0, id)));
         assert_eq!(denied(&fake).len(), 2);
     }

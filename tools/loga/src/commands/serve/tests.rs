@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The file for a collector.
+//! `[tool]` The file for a collector.
 
 use super::*;
 use crate::fake::FakeKernel;
@@ -51,10 +51,8 @@ fn file_is_replaced_as_a_whole() {
     let mut out = Vec::new();
     run(&serve, || Ok(Control::over(&fake)), &mut out).expect("written");
     let text = fs::read_to_string(&path).expect("the file");
-    assert!(
-        text.contains("\nloga_up 1\n") && text.contains("loga_gpu_clients{"),
-        "{text}"
-    );
+    assert!(text.contains("\nloga_up 1\n"), "{text}");
+    assert!(text.contains("loga_gpu_clients{"), "{text}");
     assert_eq!(
         fs::metadata(&path).expect("the file").permissions().mode() & 0o777,
         0o644

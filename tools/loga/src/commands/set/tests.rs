@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] What is set, what is refused, and what is said then.
+//! `[tool]` What is set, what is refused, and what is said then.
 
 use super::*;
 use crate::fake::FakeKernel;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] What the controller says about nodes (`scontrol -o show nodes`).
+//! `[tool]` What the controller says about nodes (`scontrol -o show nodes`).
 
 use std::collections::HashMap;
 
@@ -208,8 +208,10 @@ mod tests {
         ] {
             assert_eq!(of(none), Managed::Counted(0), "{none}");
         }
-        assert!(numbered(&[1]).has(1, 9) && !numbered(&[1]).has(0, 1));
-        assert!(Managed::Counted(2).has(7, 2) && !Managed::Counted(2).has(0, 3));
+        assert!(numbered(&[1]).has(1, 9));
+        assert!(!numbered(&[1]).has(0, 1));
+        assert!(Managed::Counted(2).has(7, 2));
+        assert!(!Managed::Counted(2).has(0, 3));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] `loga slurm prolog`, `task-epilog` and `epilog`: a job's weight before it, its GPU time
+//! `[tool]` `loga slurm prolog`, `task-epilog` and `epilog`: a job's weight before it, its GPU time
 //! after it. Slurm drains a node on which they fail, so they say what went wrong and succeed.
 //!
 //! The controller does not change the record of a job that has ended, and the Epilog runs after

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] `loga slurm`: what LoGA measures, for Slurm ([docs/slurm.md](../../../../../docs/slurm.md)).
+//! `[tool]` `loga slurm`: what LoGA measures, for Slurm ([docs/slurm.md](../../../../../docs/slurm.md)).
 //!
 //! | file | contents |
 //! |---|---|

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Programs that are asked: an argument vector, never a shell, and a bound on the time and
+//! `[tool]` Programs that are asked: an argument vector, never a shell, and a bound on the time and
 //! the answer.
 
 use std::io::Read;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] `loga slurm table`: the table of GPUs, and weights of nodes, once in some seconds.
+//! `[tool]` `loga slurm table`: the table of GPUs, and weights of nodes, once in some seconds.
 //!
 //! The table has a line `# loga-slurm-table 2 TIME`, with the seconds since 1970, and a line
 //! `NODE GPU SCORE AGE SHARDS CPUS MEMORY` for each GPU that may be chosen, the best first: the score

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] `loga slurm task-prolog`: the environment that makes a task see its GPUs, the best one
+//! `[tool]` `loga slurm task-prolog`: the environment that makes a task see its GPUs, the best one
 //! first. Slurm takes lines `export NAME=VALUE` from its TaskProlog into the task's environment;
 //! without such a line the task keeps what Slurm gave it.
 //!

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Jobs that wait for the node that `loga.lua` chose for them, and need not.
+//! `[tool]` Jobs that wait for the node that `loga.lua` chose for them, and need not.
 //!
 //! The script binds a job to a node by its list of nodes. Slurm keeps that list when it puts a job
 //! back into the queue, asks no script again, and waits for the node even if it is down. So the agent

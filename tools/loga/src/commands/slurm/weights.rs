@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Weights of nodes: Slurm fills the node of the least weight first.
+//! `[tool]` Weights of nodes: Slurm fills the node of the least weight first.
 //!
 //! `weight = 10 + 90 * score of the best GPU`, in steps of ten. A weight that follows the load, and
 //! draws the jobs that make the load, could swing: it changes at most once in [`DWELL`], and only
@@ -125,6 +125,7 @@ mod tests {
         // 45.1 and 48.7: on both sides of where a plain rounding changes.
         assert_eq!(changes(40_000, false), (2, u64::MAX));
         let (count, least) = changes(0, true);
-        assert!(count > 2 && least >= 30, "{count} changes, {least} s");
+        assert!(count > 2, "{count} changes, {least} s");
+        assert!(least >= 30, "{count} changes, {least} s");
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The lines of a spec file: those of TimeGraph, with more selectors.
+//! `[tool]` The lines of a spec file: those of TimeGraph, with more selectors.
 
 use super::Running;
 use crate::names;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Lines of spec files that are right, and what is said about others.
+//! `[tool]` Lines of spec files that are right, and what is said about others.
 
 use super::*;
 use proptest::prelude::*;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] What a file selects and sets.
+//! `[tool]` What a file selects and sets.
 
 use super::*;
 use crate::fake::FakeKernel;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The page that describes the metrics.
+//! `[tool]` The page that describes the metrics.
 
 use crate::export::metrics::{Metric, METRICS};
 use std::fs;

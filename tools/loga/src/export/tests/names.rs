@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Names that others have chosen, and numbers of rows that others decide on.
+//! `[tool]` Names that others have chosen, and numbers of rows that others decide on.
 
 use super::{kernel, read, sampler};
 use crate::directory::Directory;
@@ -46,10 +46,9 @@ fn hostile_names_stay_inside_their_labels() {
     };
     assert_eq!(time(&wanted[0]), r#""/a\"b\\c\nloga_up 7\n{x=\"y\"}""#);
     let long = time(&wanted[1]);
-    assert!(
-        long.len() <= 512 && long.ends_with("ff\"") && long.contains("..."),
-        "{long}"
-    );
+    assert!(long.len() <= 512, "{long}");
+    assert!(long.ends_with("ff\""), "{long}");
+    assert!(long.contains("..."), "{long}");
     page.value("loga_weight", &[("user", r#""e\\v\"il\x1b""#)]);
     page.value(
         "loga_process_busy_ratio",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] A strict reader of OpenMetrics, written from its specification.
+//! `[tool]` A strict reader of OpenMetrics, written from its specification.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -54,10 +54,8 @@ pub(crate) fn parse(text: &str) -> Page {
                         .insert(family.clone(), (rest.to_string(), None));
                 }
                 "UNIT" => {
-                    assert!(
-                        name == family && name.ends_with(&format!("_{rest}")),
-                        "{line}"
-                    );
+                    assert!(name == family, "{line}");
+                    assert!(name.ends_with(&format!("_{rest}")), "{line}");
                     page.families.get_mut(&family).expect(line).1 = Some(rest.to_string());
                 }
                 other => panic!("{other}: {line}"),
@@ -85,7 +83,8 @@ fn sample(line: &str) -> (Series, f64) {
         loop {
             let (key, after) = rest.split_once("=\"").expect(line);
             let legal = |c: char| c.is_ascii_alphanumeric() || c == '_';
-            assert!(!key.is_empty() && key.chars().all(legal), "{line}");
+            assert!(!key.is_empty(), "{line}");
+            assert!(key.chars().all(legal), "{line}");
             let (value, after) = quoted(after, line);
             assert!(labels.insert(key.to_string(), value).is_none(), "{line}");
             match after.strip_prefix(',') {

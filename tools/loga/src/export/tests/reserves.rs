@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] What is exported of reserves.
+//! `[tool]` What is exported of reserves.
 
 use super::{kernel, read, sampler};
 use loga::uapi;
@@ -77,5 +77,6 @@ fn caller_that_may_not_list_reserves_exports_the_rest() {
     fake.drop_privileges();
     let page = read(&mut sampler(None), &fake);
     assert_eq!(page.value("loga_up", &[]), 1.0);
-    assert!(page.has("loga_weight") && !page.has("loga_reserve_submissions_total"));
+    assert!(page.has("loga_weight"));
+    assert!(!page.has("loga_reserve_submissions_total"));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] What clients of the HTTP server see, good and bad ones.
+//! `[tool]` What clients of the HTTP server see, good and bad ones.
 
 use super::parse::parse;
 use super::{kernel, sampler};
@@ -72,15 +72,11 @@ fn scrape_gets_the_format_that_it_accepts() {
         head.contains("Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n"),
         "{head}"
     );
-    assert!(
-        body.contains("loga_up 1\n") && !body.contains("# EOF"),
-        "{body}"
-    );
+    assert!(body.contains("loga_up 1\n"), "{body}");
+    assert!(!body.contains("# EOF"), "{body}");
     let (head, body) = ask(address, "HEAD /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
-    assert!(
-        head.starts_with("HTTP/1.1 200 OK\r\n") && body.is_empty(),
-        "{head}"
-    );
+    assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+    assert!(body.is_empty(), "{head}");
 }
 
 #[test]

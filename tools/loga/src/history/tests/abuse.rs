@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Users that try to bend placement, and machines that are not as placement assumes: `loga
+//! `[tool]` Users that try to bend placement, and machines that are not as placement assumes: `loga
 //! place` with an agent and a double of the kernel.
 
 use super::following::{uid, Agent};
@@ -110,7 +110,8 @@ fn poisoned_history_moves_a_cost_by_two_at_most_and_the_measured_want_takes_over
     for at in 0..2 {
         let cost = |choice: &Value| choice["gpus"][at]["cost"].as_f64().expect("a cost");
         let (with, without) = (cost(&poisoned), cost(&plain));
-        assert!(with < without && with >= without / 2.0, "{with}, {without}");
+        assert!(with < without, "{with}, {without}");
+        assert!(with >= without / 2.0, "{with}, {without}");
     }
     // It runs: its claim no longer counts, what it wants by measurement does.
     assert_eq!(poisoned["chosen"][0], 0);
@@ -151,7 +152,8 @@ fn gpu_with_too_little_memory_is_left_out_and_unknown_memory_doubles_the_cost() 
         assert_eq!(cost(&unknown, at), factor * cost(&plain, at), "{at}");
     }
     let (out, _) = place_in(&fake, &environment, "--memory 1000");
-    assert!(out.contains("FREE MiB") && out.contains("unknown"), "{out}");
+    assert!(out.contains("FREE MiB"), "{out}");
+    assert!(out.contains("unknown"), "{out}");
     // Known: too little is too little.
     let gib = |at: u32, gib: u64| format!("nvidia/0000:0{at}:00.0/vidmem {}\n", gib << 30);
     let lines = |of: [u64; 3]| {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Copies and lengths of commands in the history: as the agent follows them, and what
+//! `[tool]` Copies and lengths of commands in the history: as the agent follows them, and what
 //! `loga place` makes of them.
 
 use super::abuse::{environment, object, place_in, program, teach};
@@ -76,7 +76,8 @@ fn copies_of_earlier_runs_decide_under_dtf_and_move_a_cost_by_two_at_most() {
     }
     let (out, _) = place_in(&fake, &environment, dtf);
     let line = "wants 40 % and copies 70 % (by 6 earlier runs)";
-    assert!(out.contains(line) && out.contains("COPIES"), "{out}");
+    assert!(out.contains(line), "{out}");
+    assert!(out.contains("COPIES"), "{out}");
     // What a user says of what it wants leaves what it copies.
     let given = object(&fake, &environment, "--policy dtf --want 10 -- /bin/sh");
     assert_eq!(

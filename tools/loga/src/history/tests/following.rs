@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Runs that the agent follows on a double of the kernel, and the socket.
+//! `[tool]` Runs that the agent follows on a double of the kernel, and the socket.
 
 use super::key;
 use crate::control::Control;
@@ -296,7 +296,8 @@ fn kernel_module_that_goes_away_ends_no_run_and_is_not_kept_open() {
     agent.see();
     assert!(fake.subscribed.get().is_some());
     agent.keeper.hear();
-    assert!(fake.events.borrow().is_empty() && agent.is_empty());
+    assert!(fake.events.borrow().is_empty());
+    assert!(agent.is_empty());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Tests of the history.
+//! `[tool]` Tests of the history.
 
 mod abuse;
 mod engines;
@@ -151,7 +151,8 @@ fn models_are_kept_apart_and_the_one_with_the_fewest_runs_goes() {
         }
     }
     assert_eq!(record.models.len(), 8);
-    assert!(record.on(3).is_none() && record.on(8).is_some());
+    assert!(record.on(3).is_none());
+    assert!(record.on(8).is_some());
     assert_eq!(record.runs(), 16);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The file of the history.
+//! `[tool]` The file of the history.
 
 use super::{key, run};
 use crate::history::file::{load, parse, save, text, NAME};
@@ -68,10 +68,8 @@ fn damaged_file_is_set_aside_and_that_is_said_once() {
         assert_eq!(history, History::default());
         let said = said.expect("a line");
         assert!(said.contains(why), "{said}");
-        assert!(
-            said.contains("history.damaged, and begins anew") && !said.contains('\n'),
-            "{said}"
-        );
+        assert!(said.contains("history.damaged, and begins anew"), "{said}");
+        assert!(!said.contains('\n'), "{said}");
         let aside = path.with_extension("damaged");
         assert_eq!(fs::read(aside).expect("a file"), damaged);
         assert_eq!(load(folder.path()), (History::default(), None));

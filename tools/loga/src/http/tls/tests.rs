@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] A server over TLS, with clients that are right, wrong and slow. The certificates are those of
+//! `[tool]` A server over TLS, with clients that are right, wrong and slow. The certificates are those of
 //! the API server that is a double.
 
 use super::*;

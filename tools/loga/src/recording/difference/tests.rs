@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Differences sum up to what the kernel module says at the end.
+//! `[tool]` Differences sum up to what the kernel module says at the end.
 
 use super::*;
 use crate::directory::Directory;

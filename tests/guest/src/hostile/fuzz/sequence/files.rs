@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Opening, mapping, storing and forking with the files of the driver.
+//! `[tool]` Opening, mapping, storing and forking with the files of the driver.
 
 use super::super::system;
 use super::super::system::{Wanted, PAGE};

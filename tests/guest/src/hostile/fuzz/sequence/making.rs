@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Making a call, broken at random, and what its answer says.
+//! `[tool]` Making a call, broken at random, and what its answer says.
 
 use super::super::system;
 use super::super::system::PAGE;

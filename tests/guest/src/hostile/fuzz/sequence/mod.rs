@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Random system calls that know the structures of the driver, and break some of them.
+//! `[tool]` Random system calls that know the structures of the driver, and break some of them.
 //!
 //! A sequence follows from its seed alone: the program chooses handles; descriptors and addresses
 //! come from earlier calls. Handles that a driver chooses are compared by the order of their first

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Calls of the driver, well-formed or with structures that it does not know.
+//! `[tool]` Calls of the driver, well-formed or with structures that it does not know.
 
 use super::super::system::{PAGE, PLAIN};
 use super::{is_channel, Call, Object, Sequence, Stores, OBJECTS_MAX};

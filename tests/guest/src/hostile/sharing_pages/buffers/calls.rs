@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] The calls that are made with a submission page, and what they are made with.
+//! `[tool]` The calls that are made with a submission page, and what they are made with.
 
 use super::super::uring::{Op, Uring};
 use loga::rm as abi;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Patterns of cgroups, and where what is in force comes from.
+//! `[tool]` Patterns of cgroups, and where what is in force comes from.
 
 use super::*;
 

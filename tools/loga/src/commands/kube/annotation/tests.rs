@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Annotations of nodes in an API server that is a double.
+//! `[tool]` Annotations of nodes in an API server that is a double.
 
 use super::super::double::FakeApi;
 use super::*;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Requests to an API server that is a double, and callers that it must not trust.
+//! `[tool]` Requests to an API server that is a double, and callers that it must not trust.
 
 use super::super::double::FakeApi;
 use super::super::rule::{Naming, Why};
@@ -35,10 +35,8 @@ fn rules_are_made_listed_by_pages_and_removed() {
     session.remove("loga-n1-3").expect("gone already");
     assert_eq!(session.list().expect("a list").len(), 6);
     let said = session.make(&rule(0)).expect_err("there");
-    assert!(
-        said.contains("create loga-n1-0: status 409") && said.contains("already exists"),
-        "{said}"
-    );
+    assert!(said.contains("create loga-n1-0: status 409"), "{said}");
+    assert!(said.contains("already exists"), "{said}");
 }
 
 #[test]
@@ -123,10 +121,8 @@ fn server_is_that_of_the_argument_or_of_the_pod() {
         assert!(said.contains("want https://HOST"), "{said}");
     }
     let said = url(None, none).expect_err("no pod");
-    assert!(
-        said.contains("KUBERNETES_SERVICE_HOST") && said.contains("--api"),
-        "{said}"
-    );
+    assert!(said.contains("KUBERNETES_SERVICE_HOST"), "{said}");
+    assert!(said.contains("--api"), "{said}");
     let of = |host: &'static str| {
         url(None, move |name| {
             let value = if name.ends_with("HOST") { host } else { "443" };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Lists of nodes in a request, of which a bounded number is kept, and names that stay in the
+//! `[tool]` Lists of nodes in a request, of which a bounded number is kept, and names that stay in the
 //! request where they can: whoever reaches the address can send anything, and several requests are
 //! answered at a time.
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Nodes that a pod can use: not those whose GPUs are all lost, and not those on whose best GPU
+//! `[tool]` Nodes that a pod can use: not those whose GPUs are all lost, and not those on whose best GPU
 //! it would lose more than its annotation allows. A node of which nothing is known can be used.
 
 use super::bounded::{Bounded, Name};

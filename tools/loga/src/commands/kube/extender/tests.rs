@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Recorded requests of a scheduler, wrong ones, and the time that answers take.
+//! `[tool]` Recorded requests of a scheduler, wrong ones, and the time that answers take.
 
 use super::*;
 use crate::exporters::opinion::{Opinion, Scored};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Single steps, and properties under any signal.
+//! `[tool]` Single steps, and properties under any signal.
 
 use super::*;
 use proptest::collection::vec;

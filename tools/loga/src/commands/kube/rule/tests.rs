@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Rules against the types of Kubernetes, and what is changed.
+//! `[tool]` Rules against the types of Kubernetes, and what is changed.
 
 use super::*;
 use k8s_openapi::api::resource::v1;
@@ -62,7 +62,8 @@ fn list_that_kubernetes_writes_is_read() {
     let read: List = serde_json::from_slice(&text).expect("a list");
     assert_eq!(read.metadata.next, "page 2");
     assert_eq!(read.items[0].metadata.name, "loga-n1-3");
-    assert!(read.items[0].is_ours() && !read.items[1].is_ours());
+    assert!(read.items[0].is_ours());
+    assert!(!read.items[1].is_ours());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Weights of pods, from an API server that is a double to a double of the kernel module.
+//! `[tool]` Weights of pods, from an API server that is a double to a double of the kernel module.
 
 use super::super::double::FakeApi;
 use super::*;

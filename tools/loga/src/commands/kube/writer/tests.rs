@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Rules in an API server that is a double, also one that is dead.
+//! `[tool]` Rules in an API server that is a double, also one that is dead.
 
 use super::super::double::FakeApi;
 use super::super::rule::Why;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Shards that a job was given on a node, in the words of `scontrol -d -o show job`.
+//! `[tool]` Shards that a job was given on a node, in the words of `scontrol -d -o show job`.
 //!
 //! slurmd gives its Prolog the GPUs of the job and, up to Slurm 25, not how many shards of them. The
 //! controller says it by node: `Nodes=n[1-2] CPU_IDs=0 Mem=0 GRES=shard:g0:2(IDX:0)`. A user can write

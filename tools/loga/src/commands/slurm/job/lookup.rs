@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] One job's record, among all that Slurm's commands print when they are asked for a number.
+//! `[tool]` One job's record, among all that Slurm's commands print when they are asked for a number.
 //!
 //! The number of a job names other jobs too: the last element of an array has the array's number, the
 //! first part of a heterogeneous job that of the whole. Users choose the order of the answers and

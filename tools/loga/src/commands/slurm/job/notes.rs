@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] What the Prolog leaves for the TaskEpilog, as the job's user, and for the Epilog.
+//! `[tool]` What the Prolog leaves for the TaskEpilog, as the job's user, and for the Epilog.
 
 use super::{Job, NodeJob};
 use crate::names::Name;

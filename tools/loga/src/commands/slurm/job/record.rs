@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Texts in a job's record: its Comment and its AdminComment.
+//! `[tool]` Texts in a job's record: its Comment and its AdminComment.
 
 use super::lookup::Stored;
 use super::{Job, NodeJob, Note, Programs};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Tests of Prolog and Epilog against programs that remember what they were asked.
+//! `[tool]` Tests of Prolog and Epilog against programs that remember what they were asked.
 
 mod cgroups;
 mod fake;
@@ -337,7 +337,8 @@ fn totals_that_were_reset_count_from_the_reset() {
 
 #[test]
 fn first_task_of_each_node_writes() {
-    assert!(is_first(Some("0".to_string())) && is_first(None));
+    assert!(is_first(Some("0".to_string())));
+    assert!(is_first(None));
     assert!(!is_first(Some("1".to_string())));
 }
 

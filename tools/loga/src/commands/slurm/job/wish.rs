@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] What a job asks for, in the words of `squeue` and of its Comment.
+//! `[tool]` What a job asks for, in the words of `squeue` and of its Comment.
 
 use crate::cli;
 use loga::share::Limit;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Tests of the table and of the weights together.
+//! `[tool]` Tests of the table and of the weights together.
 
 use super::*;
 use crate::exporters::opinion::{Opinion, Scored};

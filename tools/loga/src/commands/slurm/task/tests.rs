@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Tests of the environment of a task.
+//! `[tool]` Tests of the environment of a task.
 
 use super::*;
 use crate::control::Control;

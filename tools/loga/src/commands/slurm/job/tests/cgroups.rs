@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Tests of what Prolog and Epilog do with the job's cgroup.
+//! `[tool]` Tests of what Prolog and Epilog do with the job's cgroup.
 
 use super::*;
 

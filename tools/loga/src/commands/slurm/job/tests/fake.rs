@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] A controller that answers as `squeue`, `scontrol` and `sacct` of Slurm 22.05 do: for the number of
+//! `[tool]` A controller that answers as `squeue`, `scontrol` and `sacct` of Slurm 22.05 do: for the number of
 //! an array or of a heterogeneous job with all of it, in an order that users choose.
 
 use std::fmt::Write as _;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [tool] Tests of jobs whose number names others as well, or whose texts are hostile: each gets the
+//! `[tool]` Tests of jobs whose number names others as well, or whose texts are hostile: each gets the
 //! weight of what it was given itself, and its own record.
 
 use super::*;
@@ -257,14 +257,16 @@ fn controller_that_does_not_answer_is_asked_once() {
         let place = place(&arguments, 7);
         let said = place.prolog(&options(&arguments), &ask).expect_err("none");
         assert!(said.starts_with("squeue "), "{said}");
-        assert!(!fake.has_asked("scontrol") && !fake.has_asked("loga set"));
+        assert!(!fake.has_asked("scontrol"));
+        assert!(!fake.has_asked("loga set"));
         *fake.used_ns.borrow_mut() = 2_000_000_000;
         let said = place.epilog(&ask).expect_err("no record");
         assert!(
             said.starts_with("loga: 2.000 GPU s on n1; not in"),
             "{said}"
         );
-        assert!(!fake.has_asked("update") && !fake.has_asked("sacctmgr"));
+        assert!(!fake.has_asked("update"));
+        assert!(!fake.has_asked("sacctmgr"));
     }
 }
 
@@ -430,7 +432,8 @@ fn record_stays_when_squeue_hangs_says_nothing_or_has_two_rows_of_one_number_at_
             let said = said.expect_err(why);
             assert!(said.contains(why), "{said}");
         }
-        assert!(!fake.has_asked("update") && !fake.has_asked("sacctmgr"));
+        assert!(!fake.has_asked("update"));
+        assert!(!fake.has_asked("sacctmgr"));
     }
 }
 
