@@ -70,6 +70,11 @@ pub fn signed(time: Ns) -> i64 {
     i64::try_from(time.get()).unwrap_or(i64::MAX)
 }
 
+/// A signed number as a time; nothing below zero.
+pub fn unsigned(ns: i64) -> Ns {
+    Ns::new(u64::try_from(ns).unwrap_or(0))
+}
+
 /// Nanoseconds of virtual time: GPU time, divided by the weight of the client that used it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VTime(u64);

@@ -208,6 +208,8 @@ impl RandomHistory {
     /// Checks what was answered, and does it.
     fn follow(&mut self, step: Step) {
         self.timer = step.timer;
+        let broken = self.submissions.broken();
+        self.expect(broken.is_none(), broken.unwrap_or_default());
         if let Some(grant) = step.grant {
             let at = grant.client;
             self.expect(self.actors[at].waits, "a grant without an arrival");

@@ -8,7 +8,7 @@
 //! ([`deadlines`](crate::engaged::deadlines)). Bad for: clients without a reserve, whatever their
 //! priority.
 //! Bound: each server meets its deadline, as far as commands are not longer than was said, up to
-//! the time that a completion takes to be seen. The proof is in `src/engaged/bandwidth.rs`.
+//! the time that a completion takes to be seen. The proof is in `src/engaged/reserve/bandwidth.rs`.
 //! Source: Abeni and Buttazzo, RTSS 1998; Jeffay, Stanat and Martel, RTSS 1991, for commands that
 //! cannot be stopped.
 

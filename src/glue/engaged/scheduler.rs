@@ -17,8 +17,8 @@ use super::state::State;
 pub(crate) use super::state::{EngagedRoom, QueueFigures};
 use super::wait_queue::WaitQueue;
 use crate::engaged::{
-    reserve_of, Client, Counters, Misses, Outcome, Report, Reserve, Row, Specs, Waits, Wakes,
-    SHARED_QUEUE, WAIT_QUEUES,
+    reserve_of, Client, Counters, Misses, Outcome, Report, Reserve, Row, Specs, Submissions, Waits,
+    Wakes, SHARED_QUEUE, WAIT_QUEUES,
 };
 use crate::glue::gpu::bar::MappedRange;
 use crate::glue::gpu::device::Device;
@@ -130,10 +130,7 @@ impl Engaged {
     /// Sums since submissions are decided on.
     pub(crate) fn counters(&self) -> Option<Counters> {
         let state = self.state.lock();
-        state
-            .decider
-            .submissions()
-            .map(|submissions| *submissions.counters())
+        state.decider.submissions().map(Submissions::counters)
     }
 
     /// What clients waited, and what was missed, since the module was loaded.

@@ -120,7 +120,7 @@ impl Engaged {
     /// Sums of what was decided.
     pub fn counters(&self) -> Counters {
         let submissions = self.decider.submissions();
-        submissions.map_or_else(Counters::default, |submissions| *submissions.counters())
+        submissions.map_or_else(Counters::default, Submissions::counters)
     }
 
     /// The thread of a client is no longer asleep at its wait queue, if it was.
