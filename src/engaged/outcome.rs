@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_those_that_were_added() {
+    fn wait_queues_are_those_that_were_added() {
         let mut wakes = Wakes::default();
         assert!(wakes.is_empty());
         wakes.one.add(WAIT_QUEUES - 1);
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn all_places_but_one_are_woken() {
+    fn all_wait_queues_but_one_are_woken() {
         let mut wakes = Wakes::default();
         wakes.add_all(Some(5));
         assert!(wakes.all.iter().count() == WAIT_QUEUES - 1);

@@ -55,6 +55,20 @@ const TREES: &[Tree] = &[
         without: &[],
         reexports: true,
     },
+    Tree {
+        name: "command",
+        root: "crate",
+        mounts: &[("tools/loga/src", "")],
+        without: &["tools/loga/src/main.rs"],
+        reexports: false,
+    },
+    Tree {
+        name: "throttle",
+        root: "crate",
+        mounts: &[("throttle/src", "")],
+        without: &["throttle/src/main.rs"],
+        reexports: false,
+    },
 ];
 
 /// Imports that may close a circle: tree, from where, to where, and why.

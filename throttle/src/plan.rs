@@ -7,6 +7,19 @@ use clap::{Parser, ValueEnum};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
 
+/// Version and backends of this build.
+#[cfg(not(target_feature = "crt-static"))]
+const VERSION: &str = concat!(
+    env!("CARGO_PKG_VERSION"),
+    "\nbackends: standin, cuda, opencl"
+);
+/// Version and backends of this build.
+#[cfg(target_feature = "crt-static")]
+const VERSION: &str = concat!(
+    env!("CARGO_PKG_VERSION"),
+    "\nbackends: standin (linked statically: cannot load CUDA or OpenCL)"
+);
+
 /// Longest kernel or sleep, in us: a minute.
 pub const LENGTH_US_MAX: u64 = 60_000_000;
 /// Longest run, in seconds: a day.
@@ -86,7 +99,7 @@ const KERNELS_ONLY: [&str; 10] = [
 /// With CUDA and OpenCL every kernel is timed by the device's own events, and the report says how
 /// far the kernels were from the length asked for.
 #[derive(Clone, Debug, Deserialize, Parser, PartialEq, Serialize)]
-#[command(version, long_version = crate::gpu::VERSION)]
+#[command(version, long_version = VERSION)]
 pub struct Plan {
     /// Length of a kernel on the GPU, in microseconds.
     #[arg(long, default_value_t = 1000, value_name = "US")]

@@ -121,7 +121,7 @@ impl WaitQueues {
 }
 
 #[cfg(any(test, loga_kunit))]
-#[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_engaged_places))]
+#[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_engaged_assigned))]
 mod tests {
     use super::*;
 
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn client_gets_a_place_of_its_own() {
+    fn client_gets_a_wait_queue_of_its_own() {
         let mut wait_queues = WaitQueues::default();
         let mut come = |user| join(&mut wait_queues, user, None);
         assert_eq!((come(7), come(7), come(8)), (0, 1, 2));
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn user_gets_back_the_place_that_it_had() {
+    fn user_gets_back_the_wait_queue_that_it_had() {
         let mut wait_queues = WaitQueues::default();
         let mut come = |user| join(&mut wait_queues, user, None);
         assert_eq!((come(7), come(8), come(9)), (0, 1, 2));
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn user_with_many_clients_leaves_places_to_others() {
+    fn user_with_many_clients_leaves_wait_queues_to_others() {
         let mut wait_queues = WaitQueues::default();
         (0..1000).for_each(|_| assert!(join(&mut wait_queues, 7, None) < ALONE));
         assert_eq!(join(&mut wait_queues, 8, None), ALONE);
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn few_users_with_many_clients_leave_places_to_others() {
+    fn few_users_with_many_clients_leave_wait_queues_to_others() {
         let mut wait_queues = WaitQueues::default();
         for user in 0..3 {
             (0..1000).for_each(|_| assert!(join(&mut wait_queues, user, None) < SHARED_QUEUE));
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn cgroups_of_one_user_leave_places_to_each_other_and_share_none() {
+    fn cgroups_of_one_user_leave_wait_queues_to_each_other_and_share_none() {
         let mut wait_queues = WaitQueues::default();
         let of = |cgroup| Tenant { user: 0, cgroup };
         (0..1000).for_each(|_| assert!(wait_queues.join(of(1), None) < ALONE));
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn shared_place_is_vacant_when_the_last_client_has_left() {
+    fn shared_wait_queue_is_vacant_when_the_last_client_has_left() {
         let mut wait_queues = WaitQueues::default();
         (0..ALONE).for_each(|_| assert!(join(&mut wait_queues, 7, None) < ALONE));
         let shared = join(&mut wait_queues, 7, None);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_without_a_place_share_the_last_and_others_with_a_spec_have_one() {
+    fn clients_without_a_wait_queue_share_the_last_and_others_with_a_spec_have_one() {
         let mut wait_queues = WaitQueues::default();
         for client in 0..SHARED_QUEUE - KEPT {
             // CAST: as many users as clients.
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_of_two_specs_share_no_place() {
+    fn clients_of_two_specs_share_no_wait_queue() {
         let mut wait_queues = WaitQueues::default();
         (1..ALONE).for_each(|_| assert!(join(&mut wait_queues, 7, None) < ALONE - 1));
         let own = join(&mut wait_queues, 7, Some(1));
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn place_of_one_client_follows_its_spec_and_a_shared_one_does_not() {
+    fn wait_queue_of_one_client_follows_its_spec_and_a_shared_one_does_not() {
         let mut wait_queues = WaitQueues::default();
         let at = join(&mut wait_queues, 7, None);
         assert!(wait_queues.follow(at, Some(4)));

@@ -233,7 +233,7 @@ fn ends(decider: &mut Harness, now: Ns, busy: bool, rest: &[Chid]) -> Option<Com
 }
 
 #[test]
-fn store_without_turns_passes_and_the_watcher_stops() {
+fn store_without_turns_passes_and_the_completion_thread_stops() {
     let mut decider = Harness::default();
     assert_eq!(decider.store(US(1), 0, NICE), Store::Undecided);
     assert_eq!(decider.next_action(US(1)), Action::Stop);
@@ -371,7 +371,7 @@ fn thread_that_did_not_make_it_through_the_window_arrives_again() {
 }
 
 #[test]
-fn watcher_sleeps_for_good_without_a_thread_that_waits() {
+fn completion_thread_sleeps_for_good_without_a_thread_that_waits() {
     let mut decider = decider(1);
     assert_eq!(decider.next_action(US(5)), Action::Sleep(None));
     submits(&mut decider, US(10), 0, A);
@@ -561,7 +561,7 @@ fn last_thread_that_a_signal_ends_withdraws_its_client() {
 }
 
 #[test]
-fn spec_of_a_place_is_set_for_its_client_and_users_set_none_for_the_crowd() {
+fn spec_of_a_wait_queue_is_set_for_its_client_and_users_set_none_for_the_crowd() {
     let mut decider = decider(0);
     let (prio, mode) = (Prio::HIGHEST, Mode::Ht);
     let mut specs = Specs::new(vec![None; SPECS]);

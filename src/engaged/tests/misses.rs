@@ -146,7 +146,7 @@ fn client_without_promised_deadlines_keeps_none_void() {
 }
 
 #[test]
-fn client_of_the_place_of_all_users_waits_for_a_second_at_most() {
+fn client_of_the_wait_queue_of_all_users_waits_for_a_second_at_most() {
     for (at, most) in [(1, 100_000), (SHARED_QUEUE, 1_000)] {
         let vacant = || Client::vacant(vec![Record::default(); RECORDS]);
         let clients = (0..=SHARED_QUEUE).map(|_| vacant()).collect();

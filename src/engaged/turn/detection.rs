@@ -354,7 +354,7 @@ fn of_both(one: Ns, other: Ns) -> Ns {
 }
 
 #[cfg(any(test, loga_kunit))]
-#[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_engaged_watch))]
+#[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_engaged_detection))]
 mod tests {
     use super::*;
 

@@ -80,13 +80,13 @@ events! {
     /// The wait is over.
     pub(crate) fn fault_wait_end = loga_fault_wait_end(
         gpu: u32, client: u64, waited_ns: u64, result: i32);
-    /// A client stores to a page in its turn. The place is the wait queue of the client.
-    pub(crate) fn submission_begin = loga_submission_begin(gpu: u32, client: u64, place: u32);
+    /// A client stores to a page in its turn. The queue is the wait queue of the client.
+    pub(crate) fn submission_begin = loga_submission_begin(gpu: u32, client: u64, queue: u32);
     /// What was submitted in a turn has ended.
-    pub(crate) fn submission_end = loga_submission_end(gpu: u32, place: u32, submissions: u32, used_ns: u64);
+    pub(crate) fn submission_end = loga_submission_end(gpu: u32, queue: u32, submissions: u32, used_ns: u64);
     /// What was submitted in a turn was longer than a deadline of another client bears.
-    pub(crate) fn submission_exceed = loga_submission_exceed(gpu: u32, place: u32, used_ns: u64, bears_ns: u64);
-    fn raw_reserve_miss = loga_reserve_miss(gpu: u32, place: u32, why: u32, late_ns: u64);
+    pub(crate) fn submission_exceed = loga_submission_exceed(gpu: u32, queue: u32, used_ns: u64, bears_ns: u64);
+    fn raw_reserve_miss = loga_reserve_miss(gpu: u32, queue: u32, why: u32, late_ns: u64);
     /// A channel that no client owns was on the engine.
     pub(crate) fn time_unknown = loga_time_unknown(gpu: u32, chid: u32, unknown_ns: u64);
     fn raw_gpu_fallback = loga_gpu_fallback(gpu: u32, reason: u32, lasting_ns: u64);
@@ -164,7 +164,7 @@ pub(crate) fn reserve_miss(gpu: u32, miss: &Miss) {
         Some(Void::Fallback) => 3,
         Some(Void::Order) => 4,
     };
-    // CAST: few places.
+    // CAST: few wait queues.
     raw_reserve_miss(gpu, miss.client as u32, why, miss.late.get());
 }
 

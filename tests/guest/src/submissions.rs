@@ -49,9 +49,9 @@ fn turns_in_a_trace(seconds: u64) -> Result<[u64; 2], String> {
         let own = |event: &&Event| event.count("client") == Ok(client);
         let turns = named(&events, "loga_submission_begin").filter(own);
         let turns: Vec<&Event> = turns.collect();
-        let place = turns.first().ok_or("no turn")?.count("place")?;
+        let queue = turns.first().ok_or("no turn")?.count("queue")?;
         let ends = named(&events, "loga_submission_end");
-        let ends = ends.filter(|event| event.count("place") == Ok(place));
+        let ends = ends.filter(|event| event.count("queue") == Ok(queue));
         let used = ends.map(|event| Ok((event.at_ns, event.count("used_ns")?)));
         let used: Result<Vec<(u64, u64)>, String> = used.collect();
         let used = used?;

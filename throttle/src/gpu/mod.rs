@@ -38,19 +38,6 @@ pub mod calibrate;
 pub mod queue;
 pub mod resident;
 
-/// Version and backends of this build.
-#[cfg(not(target_feature = "crt-static"))]
-pub const VERSION: &str = concat!(
-    env!("CARGO_PKG_VERSION"),
-    "\nbackends: standin, cuda, opencl"
-);
-/// Version and backends of this build.
-#[cfg(target_feature = "crt-static")]
-pub const VERSION: &str = concat!(
-    env!("CARGO_PKG_VERSION"),
-    "\nbackends: standin (linked statically: cannot load CUDA or OpenCL)"
-);
-
 /// Opens the device `plan.gpu` of CUDA and calibrates it.
 ///
 /// # Errors

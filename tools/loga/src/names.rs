@@ -138,6 +138,9 @@ pub fn group_by(number: u32) -> String {
     word("group_by", GroupBy::NAMES, number.into())
 }
 
+/// How the UUID of a GPU begins.
+pub(crate) const UUID: &str = "GPU-";
+
 /// What something can be set for, in the order of `SUBJECT_*`.
 pub fn subject(number: u32) -> String {
     word("subject", &["process", "user", "cgroup"], number.into())

@@ -3,11 +3,11 @@
 //! `[tool]` One GPU's figures as a person reads them.
 
 pub(crate) mod fit;
+mod grid;
 
 use self::fit::{broken, grid_within};
+pub use self::grid::grid;
 use crate::stat::{Client, Group, Stat};
-use comfy_table::presets::NOTHING;
-use comfy_table::{CellAlignment, Table};
 
 /// Column titles of clients; those of text are in [`LEFT`], all others are numbers.
 const TITLES: [&str; 14] = [
@@ -181,28 +181,6 @@ pub fn render_with(stat: &Stat, recent: Option<&Stat>, width: Option<usize>) -> 
     let mut lines: Vec<String> = lines.iter().map(|line| broken(line, width)).collect();
     lines.push(clients);
     lines.join("\n") + "\n"
-}
-
-/// Rows below titles, columns side by side; nothing without rows. Columns named in `left` begin at
-/// the left, all others end at the right.
-pub fn grid(titles: &[&str], left: &[&str], rows: Vec<Vec<String>>) -> Option<String> {
-    if rows.is_empty() {
-        return None;
-    }
-    let mut table = Table::new();
-    table.load_preset(NOTHING).set_header(titles).add_rows(rows);
-    for (title, column) in titles.iter().zip(table.column_iter_mut()) {
-        column.set_cell_alignment(if left.contains(title) {
-            CellAlignment::Left
-        } else {
-            CellAlignment::Right
-        });
-    }
-    let lines: Vec<String> = table
-        .lines()
-        .map(|line| line.trim_end().to_string())
-        .collect();
-    Some(lines.join("\n"))
 }
 
 fn client_row(client: &Client) -> Vec<String> {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! LoGA that decides on each submission: the module's [`Decider`], with threads, pages and a completion_thread
+//! LoGA that decides on each submission: the module's [`Decider`], with threads, pages and a completion thread
 //! around it.
 //!
 //! A client's page has an entry while its window is open, or until it is revoked if the client
@@ -11,7 +11,7 @@
 //! processor in time does not use its grant. Copies pass at once, and so do protected clients, as
 //! many as the module lets pass.
 //!
-//! The completion_thread ([`actions`]) does what the decider says: it takes entries away (`close_us`), and
+//! The completion thread ([`actions`]) does what the decider says: it takes entries away (`close_us`), and
 //! reads rings and channels (`look_us` for a pass); it runs `rouse_us` after it has to. With `tick_us`, it
 //! reads whether commands have ended that often only.
 //!

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the module's decider does with threads, pages and a completion_thread around it.
+//! What the module's decider does with threads, pages and a completion thread around it.
 
 use super::Engaged;
 use crate::scenario::{

@@ -5,7 +5,7 @@
 use super::numbers::{micros, percent, whole};
 use super::Change;
 use crate::history::checked_name;
-use crate::placing::visible::UUID;
+use crate::names::UUID;
 use clap::builder::PossibleValuesParser;
 use clap::Args;
 use loga::placement;

@@ -4,11 +4,13 @@
 
 mod file;
 pub mod follow;
+mod found;
 mod restore;
 pub mod show;
 
 use self::file::{At, Entry, Settings, Whom};
-use self::restore::restore;
+use self::found::{called, Found};
+use self::restore::{restore, Before};
 use super::subject::Subject;
 use super::Failure;
 use crate::cli;
@@ -133,9 +135,6 @@ fn read(files: &[PathBuf]) -> Result<Settings, Failure> {
     parse(&texts(files)?)
 }
 
-/// An entry and its subject.
-type Found<'a> = (&'a Entry, Subject);
-
 /// Why an entry has no subject.
 struct Missing {
     why: String,
@@ -216,13 +215,6 @@ impl<'a> Subjects<'a> {
     fn all(&self) -> impl Iterator<Item = &Found<'a>> {
         self.named.iter().chain(&self.matched)
     }
-}
-
-/// What a GPU had before.
-struct Before {
-    gpu: u32,
-    info: uapi::Gpu,
-    shares: Vec<uapi::Share>,
 }
 
 /// Applies everything, or nothing. Returns what was set, in words.
@@ -372,11 +364,6 @@ fn set_each(
         }
     }
     refused
-}
-
-/// What a subject is called: of a pattern, the one that it found.
-fn called(entry: &Entry, subject: &Subject) -> String {
-    format!("{} {}", entry.whom.kind(), subject.name)
 }
 
 #[cfg(test)]

@@ -3,8 +3,10 @@
 //! `[tool]` `loga spec`: priorities, modes and reserves from a file.
 
 mod file;
+mod running;
 
 use self::file::{Entry, Selector};
+use self::running::Running;
 use super::subject::Subject;
 use super::Failure;
 use crate::cli;
@@ -22,37 +24,6 @@ const BATCH: usize = 64;
 
 /// TIMEOUT: longest wait for an event; waiting costs nothing.
 const WAIT: Duration = Duration::from_secs(60);
-
-/// A process as a selector sees it.
-#[derive(Clone, Debug)]
-pub struct Running {
-    /// Its number.
-    pub pid: i32,
-    /// Its name, cut to 15 bytes.
-    pub comm: Name,
-    /// Its program, if this caller may see it.
-    pub exe: Option<Name>,
-}
-
-impl Running {
-    /// The process with this number, if it is there.
-    fn find(pid: i32, processes: &Processes) -> Option<Self> {
-        Some(Self {
-            pid,
-            comm: processes.name(pid)?,
-            exe: processes
-                .executable(pid)
-                .ok()
-                .map(|path| path.as_path().into()),
-        })
-    }
-
-    /// All processes.
-    fn all(processes: &Processes) -> Vec<Self> {
-        let all = processes.all().into_iter();
-        all.filter_map(|pid| Self::find(pid, processes)).collect()
-    }
-}
 
 /// Checks a file, and sets what it says.
 ///

@@ -14,7 +14,7 @@ use crate::cli::GpuName;
 use crate::control::Snapshot;
 use crate::history::SOCKET;
 use crate::names;
-use crate::names::Name;
+use crate::names::{Name, UUID};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
@@ -33,8 +33,7 @@ const LOGA_GPU: &str = "LOGA_GPU";
 
 /// Where the driver describes its GPUs, below the root of `proc`.
 pub(crate) const DRIVER: &str = "driver/nvidia/gpus";
-/// How a UUID begins, and how long it is.
-pub(crate) const UUID: &str = "GPU-";
+/// How long a UUID is.
 const UUID_LENGTH: usize = 40;
 /// How a part of a divided GPU begins.
 const MIG: &str = "MIG-";

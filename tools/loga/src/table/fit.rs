@@ -3,7 +3,7 @@
 //! `[tool]` Tables and lines as wide as a terminal: columns that do not fit are left out and named, lines
 //! are broken between words. What is no terminal gets everything.
 
-use super::grid;
+use super::grid::grid;
 use ratatui::text::Span;
 
 /// What lines after the first one of a broken line begin with.

@@ -2,11 +2,18 @@
 
 //! `[tool]` What was set before is set again, where not everything could be applied.
 
-use super::{called, Before, Found};
+use super::found::{called, Found};
 use crate::commands::subject::Subject;
 use crate::control::{Calls, Control};
 use loga::knobs::KNOBS;
 use loga::uapi;
+
+/// What a GPU had before.
+pub(super) struct Before {
+    pub(super) gpu: u32,
+    pub(super) info: uapi::Gpu,
+    pub(super) shares: Vec<uapi::Share>,
+}
 
 /// Sets what was set before. Returns what cannot be set again.
 pub(super) fn restore(

@@ -3,7 +3,8 @@
 //! `[tool]` `loga config show`: what is in force on each GPU, and where it comes from.
 
 use super::file::{Entry, Settings};
-use super::{called, default_files, find, read, Subjects, FILE, FOLDER};
+use super::found::called;
+use super::{default_files, find, read, Subjects, FILE, FOLDER};
 use crate::cli;
 use crate::commands::subject::Listed;
 use crate::commands::{print_json, Failure, JSON_VERSION};

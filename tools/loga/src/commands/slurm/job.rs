@@ -22,6 +22,7 @@
 
 mod grant;
 mod lookup;
+mod node;
 mod notes;
 mod record;
 mod wish;
@@ -36,6 +37,8 @@ use crate::cli;
 use crate::names::{harmless, Name};
 use grant::granted;
 use lookup::Record;
+pub(super) use node::Job;
+use node::{NodeJob, Programs};
 use notes::{make_closed, OF_JOB, OF_USER};
 use std::fs;
 use std::io::{ErrorKind, Write};
@@ -60,45 +63,6 @@ pub enum Stage<'a> {
     /// After it.
     Epilog,
 }
-
-/// The job, by the environment that slurmd gives to its scripts.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Job {
-    id: u32,
-    uid: u32,
-    node: String,
-}
-
-impl Job {
-    /// Nothing for a job without GPUs.
-    ///
-    /// # Errors
-    ///
-    /// The variable that is missing or senseless.
-    pub(super) fn of(variable: impl Fn(&str) -> Option<String>) -> Result<Option<Self>, String> {
-        if variable("SLURM_JOB_GPUS").is_none_or(|gpus| gpus.is_empty()) {
-            return Ok(None);
-        }
-        let number = |name: &str| {
-            let number = variable(name).and_then(|text| text.parse::<u32>().ok());
-            number.ok_or_else(|| format!("{name} is missing or no number"))
-        };
-        let node = variable("SLURMD_NODENAME").unwrap_or_default();
-        let legal = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-        if node.is_empty() || node.starts_with('.') || !node.chars().all(legal) {
-            return Err("SLURMD_NODENAME is missing or no name".to_string());
-        }
-        Ok(Some(Self {
-            id: number("SLURM_JOB_ID")?,
-            uid: number("SLURM_JOB_UID")?,
-            node,
-        }))
-    }
-}
-
-/// Something that answers what programs are asked.
-trait Programs: Fn(&str, &[&str]) -> Result<String, String> {}
-impl<F: Fn(&str, &[&str]) -> Result<String, String>> Programs for F {}
 
 /// Does one or the other, and says what was done.
 ///
@@ -137,14 +101,6 @@ pub fn run(
 /// Whether a task is the first of its step on this node, by its number there.
 fn is_first(local: Option<String>) -> bool {
     local.is_none_or(|number| number == "0")
-}
-
-/// A job on this node.
-struct NodeJob<'a> {
-    arguments: &'a cli::SlurmJob,
-    job: Job,
-    /// Whether it has no other node.
-    alone: bool,
 }
 
 impl NodeJob<'_> {

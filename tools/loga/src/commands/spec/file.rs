@@ -2,7 +2,7 @@
 
 //! `[tool]` The lines of a spec file: those of TimeGraph, with more selectors.
 
-use super::Running;
+use super::running::Running;
 use crate::names;
 use crate::names::{harmless, is_plain, Name, Wrong};
 use loga::uapi::{self, SetSpec, Spec, FIELDS};

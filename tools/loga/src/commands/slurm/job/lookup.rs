@@ -9,7 +9,7 @@
 //! `sacct` and `sacctmgr` take that for one record. `squeue` 22.05 prints all parts for it, so texts
 //! are taken at fixed positions of fixed rows, each between two numbers of its job.
 
-use super::{Job, NodeJob, Programs};
+use super::node::{Job, NodeJob, Programs};
 
 /// Width of a number.
 const NUMBER: usize = 24;

@@ -2,7 +2,7 @@
 
 //! `[tool]` What the Prolog leaves for the TaskEpilog, as the job's user, and for the Epilog.
 
-use super::{Job, NodeJob};
+use super::node::{Job, NodeJob};
 use crate::names::Name;
 use crate::replace::{replace, New};
 use serde::{Deserialize, Serialize};
