@@ -345,7 +345,7 @@ impl<S: Storage<Of<Record>: 'static>> Decider<S> {
 
     /// Such channels cannot be read any more.
     pub fn forget_leftovers(&mut self) -> Outcome {
-        self.leftovers = Leftovers::default();
+        self.leftovers.clear();
         self.outcome()
     }
 

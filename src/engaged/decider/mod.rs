@@ -137,7 +137,7 @@ impl<S: Storage<Of<Record>: 'static>> Decider<S> {
         self.silent = None;
         self.past = self.sums();
         match submissions {
-            Some(_) => self.wait_queues = WaitQueues::default(),
+            Some(_) => self.wait_queues.clear(),
             None => self.protected.set(false),
         }
         core::mem::swap(&mut self.submissions, submissions);
@@ -162,7 +162,7 @@ impl<S: Storage<Of<Record>: 'static>> Decider<S> {
         }
         self.detection = Detection::default();
         (self.running, self.undecided) = (Running::NONE, Running::NONE);
-        self.leftovers = Leftovers::default();
+        self.leftovers.clear();
         self.timer = None;
         self.pending.wakes.add_all(None);
     }

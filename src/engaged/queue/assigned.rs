@@ -45,6 +45,11 @@ impl Default for WaitQueues {
 }
 
 impl WaitQueues {
+    /// Nobody has or had one.
+    pub(crate) fn clear(&mut self) {
+        self.0.fill(Assigned::default());
+    }
+
     /// Gives a client of a tenant that follows a spec its wait queue, and returns it.
     pub fn join(&mut self, tenant: Tenant, spec: Option<usize>) -> usize {
         let (quota, most) = match spec {

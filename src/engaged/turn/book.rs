@@ -153,7 +153,9 @@ impl Turn {
 
     /// Nobody has it any more.
     pub(crate) fn forget(&mut self) {
-        *self = Self::default();
+        self.holder = None;
+        (self.count, self.open) = (0, false);
+        self.overlaps = None;
     }
 
     /// Whether all clients but its holder pass.

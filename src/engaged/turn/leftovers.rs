@@ -122,6 +122,15 @@ impl Default for Leftovers {
 }
 
 impl Leftovers {
+    /// None is noted any more.
+    pub(crate) fn clear(&mut self) {
+        self.all.fill(None);
+        self.end = 0;
+        self.crowded = QueueSet::default();
+        (self.read, self.since) = (Ns::ZERO, Ns::ZERO);
+        self.next = None;
+    }
+
     /// The turn of the client at a wait queue has ended, and this channel has work left.
     pub fn add(&mut self, now: Ns, chid: Chid, at: usize) {
         self.remove(|other, _| other == chid);

@@ -149,19 +149,20 @@ impl Engaged {
     }
 
     /// Decides on each submission from now on. The caller gives clients their wait queues.
-    pub(crate) fn engage(&self, room: EngagedRoom, completion_thread: Option<Waker>) {
-        let mut submissions = Some(room.0);
-        let before = self.ask(|state, now| state.replace(now, &mut submissions, completion_thread));
-        drop((before, submissions));
+    #[inline(never)]
+    pub(crate) fn engage(&self, mut room: EngagedRoom, completion_thread: Option<Waker>) {
+        let submissions = &mut *room.0;
+        let before = self.ask(|state, now| state.replace(now, submissions, completion_thread));
+        drop((before, room));
         self.on.store(1, Release);
     }
 
     /// Decides on no submission any more: all that wait pass. May sleep.
     pub(crate) fn disengage(&self) {
         self.on.store(0, Release);
+        // Dropped at the end, where it is: it is large.
         let mut submissions = None;
-        let before = self.ask(|state, now| state.replace(now, &mut submissions, None));
-        drop((before, submissions));
+        drop(self.ask(|state, now| state.replace(now, &mut submissions, None)));
         self.protected_pages.lock().clear();
         *self.slots.lock() = None;
     }

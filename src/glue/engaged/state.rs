@@ -54,8 +54,8 @@ pub(super) struct State {
     pub(super) taken_by_stores: u64,
 }
 
-/// Memory for [`Engaged::engage`](super::scheduler::Engaged).
-pub(crate) struct EngagedRoom(pub(super) Submissions<Vectors>);
+/// Memory for [`Engaged::engage`](super::scheduler::Engaged), which is not on the stack.
+pub(crate) struct EngagedRoom(pub(super) KBox<Option<Submissions<Vectors>>>);
 
 impl EngagedRoom {
     /// Room for a dispatcher.
@@ -63,12 +63,14 @@ impl EngagedRoom {
     /// # Errors
     ///
     /// `ENOMEM`.
+    #[inline(never)]
     pub(crate) fn new(kind: DispatcherKind) -> Result<Self> {
         let mut clients = KVVec::with_capacity(WAIT_QUEUES, GFP_KERNEL)?;
         for _ in 0..WAIT_QUEUES {
             clients.push(Client::vacant(storage(RECORDS)?), GFP_KERNEL)?;
         }
-        Ok(Self(Submissions::new(kind, clients, storage(RESERVES)?)))
+        let submissions = Submissions::new(kind, clients, storage(RESERVES)?);
+        Ok(Self(KBox::new(Some(submissions), GFP_KERNEL)?))
     }
 }
 
