@@ -5,16 +5,14 @@
 
 use super::budget::Spent;
 use super::direct::Direct;
-use super::groups::virtual_time;
-use super::member::{Account, Group, Member, ThrottledBy};
+use super::groups::{virtual_time, Groups};
+use super::member::{Group, Member, ThrottledBy};
+use super::members::Members;
 use super::settings::Settings;
-use super::shares::Shares;
-use super::totals::Kind;
 use crate::account::doubt::Verdict;
 use crate::account::fading::Fade;
 use crate::account::sparse::variance_us2;
 use crate::fair;
-use crate::ids::ClientId;
 use crate::storage::Storage;
 use crate::units::{Ns, VTime, Weight};
 
@@ -37,74 +35,53 @@ pub struct Period {
     pub sparse: Option<Ns>,
 }
 
-impl<S: Storage> Shares<S> {
-    /// Changes every process that is awake.
-    pub(super) fn each_awake(&mut self, mut change: impl FnMut(&mut Member)) {
-        let members = self.members.all_mut();
-        let mut at = self.first;
-        while let Some(member) = members.get_mut(at) {
-            change(member);
-            at = member.next_awake();
-        }
-    }
+/// What is booked of a period, and what is compared for that.
+pub(super) struct Booking {
+    /// Weights together of the groups that wanted the GPU in the last phase.
+    wanting: u64,
+    /// Lengths of the last polling phase and of the last period.
+    last_poll: Ns,
+    last_span: Ns,
+    /// Time charged one to one in the period that is being booked.
+    direct: Direct,
+    /// As `direct`, on the copy engine.
+    direct_copies: Direct,
+    /// Whether samples of all processes are compared with this phase, and were with the last one.
+    compares: bool,
+    compared: bool,
+    /// There were samples in the non-polling phase before this phase.
+    is_sampled: bool,
+    /// Channels of a process came or went since the last decision.
+    changed: bool,
+}
 
-    /// Notes what [`Residue`] found to run since the last decision: of clients that are throttled,
-    /// and with `compares` of all. Phases of steady length are in step with throttling itself, so
-    /// that the two kinds of phase differ without any doing of the clients: nothing is compared
-    /// then.
-    ///
-    /// [`Residue`]: crate::account::residue::Residue
-    ///
-    /// `copied` is what it found on the copy engine, which is of use for clients that are throttled
-    /// only: copies in the non-polling phase are taken to be like those in the polling phase.
-    pub fn note_residue(
-        &mut self,
-        found: impl Iterator<Item = (ClientId, Ns)>,
-        copied: impl Iterator<Item = (ClientId, Ns)>,
-        compares: bool,
-    ) {
+impl Booking {
+    /// Nothing was booked.
+    pub(super) const NONE: Self = Self {
+        wanting: 0,
+        last_poll: Ns::ZERO,
+        last_span: Ns::ZERO,
+        direct: Direct::NONE,
+        direct_copies: Direct::NONE,
+        compares: false,
+        compared: false,
+        is_sampled: false,
+        changed: false,
+    };
+
+    /// There are samples of the non-polling phase; `compares`: of all processes.
+    pub(super) fn begin_residue(&mut self, compares: bool) {
         (self.compares, self.is_sampled) = (compares, true);
-        self.each_awake(|member| {
-            let counts = compares || member.changed || member.throttled_by.is_some();
-            member.residue = counts.then_some(Ns::ZERO);
-        });
-        for (id, time) in found {
-            let Some(at) = self.find(id) else {
-                continue;
-            };
-            if compares {
-                self.wake(at);
-            }
-            let Some(member) = self.members.all_mut().get_mut(at) else {
-                continue;
-            };
-            if compares || member.residue.is_some() {
-                let residue = member.residue.unwrap_or_default();
-                member.residue = Some(residue.saturating_add(time));
-            }
-        }
-        for (id, time) in copied {
-            let at = self.find(id);
-            let member = at.and_then(|at| self.members.all_mut().get_mut(at));
-            if let Some(member) = member.filter(|member| member.throttled_by.is_some()) {
-                member.copy_residue = member.copy_residue.saturating_add(time);
-            }
-        }
     }
 
-    /// The channels of a process came or went: the polling phase that follows does not show what it
-    /// did in the non-polling phase, so that what was found there counts, see [`Shares::note_residue`].
-    pub fn note_changed(&mut self, at: usize) {
-        self.wake(at);
-        if let Some(member) = self.members.all_mut().get_mut(at) {
-            member.changed = true;
-            self.changed = true;
-        }
+    /// Channels of a process came or went.
+    pub(super) fn note_changed(&mut self) {
+        self.changed = true;
     }
 
     /// Compares what was found between polling phases with what those show, and notes for which
     /// processes the former counts.
-    fn compare(&mut self, poll: Ns, span: Ns) {
+    pub(super) fn compare<S: Storage>(&mut self, members: &mut Members<S>, poll: Ns, span: Ns) {
         let sampled = core::mem::take(&mut self.is_sampled);
         let changed = core::mem::take(&mut self.changed);
         let compares = self.compares || changed;
@@ -112,8 +89,8 @@ impl<S: Storage> Shares<S> {
         if !core::mem::replace(&mut self.compared, compares) && !compares {
             return;
         }
-        let (mut direct, phase) = (Direct::NONE, self.phase);
-        self.each_awake(|member| {
+        let (mut direct, phase) = (Direct::NONE, members.phase());
+        members.each_awake(|member| {
             let member = member.in_phase(phase);
             (member.counted, member.evaded) = (None, None);
             let is_changed = core::mem::take(&mut member.changed) && sampled;
@@ -127,7 +104,7 @@ impl<S: Storage> Shares<S> {
             direct.add(member.used.busy, member.ran_on());
         });
         let (poll, span) = direct.without(poll, span);
-        self.each_awake(|member| {
+        members.each_awake(|member| {
             if member.throttled_by.is_some() || member.is_unpolled {
                 return;
             }
@@ -146,31 +123,28 @@ impl<S: Storage> Shares<S> {
         });
     }
 
-    /// Sums up what the processes used for the groups. Before the decision; takes changed settings
-    /// over first. Returns what throttled processes used, for [`crate::account::PhaseTotals`].
-    /// `poll` is the length of the polling phase, `span` that of the period.
-    pub fn gather(&mut self, settings: &Settings<S>, poll: Ns, span: Ns) -> Direct {
-        self.compare(poll, span);
-        self.take_over(settings);
+    /// Sums up what the processes used for the groups, before the decision. Returns what throttled
+    /// processes used.
+    pub(super) fn gather<S: Storage>(
+        &mut self,
+        members: &mut Members<S>,
+        groups: &mut Groups<S>,
+        poll: Ns,
+        span: Ns,
+    ) -> Direct {
         (self.direct, self.wanting) = (Direct::NONE, 0);
         self.direct_copies = Direct::NONE;
-        for state in self.states_mut() {
+        for state in groups.states_mut() {
             (state.busy, state.runs, state.waited) = (Ns::ZERO, 0, Ns::ZERO);
             state.paid = Ns::ZERO;
             (state.copied, state.waited_to_copy) = (Ns::ZERO, Ns::ZERO);
         }
-        let (members, groups) = (self.members.all_mut(), self.groups.all_mut());
-        let states = self.states.all_mut();
-        let mut at = self.first;
-        while let Some(member) = members.get_mut(at) {
-            at = member.next_awake();
-            let Some(group) = groups.get_mut(member.group) else {
-                continue;
+        let phase = members.phase();
+        members.each_awake(|member| {
+            let Some((group, state)) = groups.with_state(member.group) else {
+                return;
             };
-            let Some(state) = states.get_mut(group.state_index) else {
-                continue;
-            };
-            let ran = member.in_phase(self.phase).ran_on();
+            let ran = member.in_phase(phase).ran_on();
             member.count_turn_wait(poll, span);
             let used = &member.used;
             self.direct.add(used.busy, ran);
@@ -206,35 +180,32 @@ impl<S: Storage> Shares<S> {
                 state.vtime = state.vtime.saturating_add(virtual_time(paid, state.weight));
             }
             // A limit does not end with its throttling: a process throttled by one wants its time.
-            if member.counts() && group.count_wanting(self.phase) {
+            if member.counts() && group.count_wanting(phase) {
                 self.wanting = self.wanting.saturating_add(state.weight.get().into());
             }
-        }
+        });
         self.direct
     }
 
-    /// Books the period and sets which processes are throttled, see [`Member::throttled_by`]. After
-    /// the decision.
-    pub fn book(&mut self, settings: &mut Settings<S>, period: &Period) {
-        let (members, groups) = (self.members.all_mut(), self.groups.all_mut());
-        let states = self.states.all();
+    /// Books the period, after the decision.
+    pub(super) fn book<S: Storage>(
+        &mut self,
+        members: &mut Members<S>,
+        groups: &mut Groups<S>,
+        settings: &mut Settings<S>,
+        period: &Period,
+    ) {
         let mut fade = Fade::new(period.now, period.span);
-        let mut at = self.first;
-        while let Some(member) = members.get_mut(at) {
-            at = member.next_awake();
+        members.each_awake(|member| {
             member.note_throttled(period.now);
             let received = received(member, period, &self.direct);
-            let mut group = groups.get_mut(member.group);
-            if let Some(group) = &mut group {
+            let mut entitled = Ns::ZERO;
+            if let Some((group, state)) = groups.with_state(member.group) {
                 group.used = group.used.saturating_add(received);
+                if member.counts() {
+                    entitled = part(group, state.weight, self.wanting, period.span);
+                }
             }
-            let group = group.filter(|_| member.counts());
-            let entitled = group.map_or(Ns::ZERO, |group| {
-                let state = states.get(group.state_index);
-                state.map_or(Ns::ZERO, |state| {
-                    part(group, state.weight, self.wanting, period.span)
-                })
-            });
             let copied = copied(member, period, &self.direct_copies);
             book(member, period, &mut fade, [received, copied], entitled);
             let spent = Spent {
@@ -244,68 +215,8 @@ impl<S: Storage> Shares<S> {
             settings.spend(&member.resolved, &spent);
             let (first, holds) = (member.comes_first, member.holds);
             settings.spend_reserve(&member.resolved, received, first, holds);
-        }
-        if period.enforce {
-            settings.settle(period.now, period.span, period.next);
-        } else {
-            settings.suspend();
-        }
-        self.throttle(settings, period);
-        self.last_poll = period.poll;
-        self.last_span = period.span;
-        self.t_sys = period.t_sys;
-        if self.has_quiet {
-            self.let_sleep();
-        }
-        self.drop_paid_groups(period.t_sys);
-        self.phase = self.phase.wrapping_add(1);
-    }
-
-    /// Takes over settings that have changed, if they have.
-    pub(super) fn take_over(&mut self, settings: &Settings<S>) {
-        if self.generation == settings.generation() {
-            return;
-        }
-        self.generation = settings.generation();
-        self.regroup(settings);
-        for at in 0..self.members().len() {
-            self.resolve(at, settings);
-        }
-        for at in 0..self.groups().len() {
-            self.resolve_group(at, settings);
-        }
-        // A process that is under a limit now may not sleep.
-        self.wake_all();
-    }
-
-    /// Adds what processes got since the last call to their groups, users and cgroups: before these
-    /// are read. Those that sleep have nothing to be added.
-    pub fn add_up(&mut self) {
-        let mut at = self.first;
-        while let Some(member) = self.members().get(at) {
-            let next = member.next_awake();
-            self.add_up_one(at);
-            at = next;
-        }
-    }
-
-    /// As [`Shares::add_up`], for the process at `at`: before it leaves them, or falls asleep.
-    pub(super) fn add_up_one(&mut self, at: usize) {
-        let Some(member) = self.members.all_mut().get_mut(at) else {
-            return;
-        };
-        let got = member.recent();
-        if got == Account::default() {
-            return;
-        }
-        member.added = member.account;
-        if let Some(group) = self.groups.all_mut().get_mut(member.group) {
-            group.account.add(&got);
-        }
-        let [user, cgroup] = &mut member.rows;
-        let (totals, booked) = (&mut self.totals, member.fading.booked());
-        *user = totals.charge(Kind::User, &member.identity, *user, &got, booked);
-        *cgroup = totals.charge(Kind::Cgroup, &member.identity, *cgroup, &got, booked);
+        });
+        (self.last_poll, self.last_span) = (period.poll, period.span);
     }
 }
 

@@ -2,8 +2,8 @@
 
 //! `[pure]` Processes, the groups between which the GPU is divided, and what each got.
 
-use super::activity::Activity;
-use super::setting::{Identity, Limit, Subject};
+use super::activity::{Activity, QUIET};
+use super::setting::{Class, Identity, Limit, Subject};
 use super::settings::Resolved;
 use crate::account::doubt::Doubt;
 use crate::account::fading::{Fading, Means};
@@ -313,6 +313,30 @@ impl Member {
         }
         self.throttled_by = by;
         self.throttled_since = by.map(|_| now);
+    }
+
+    /// Position of the process that is awake after this one, or [`END`](super::activity::END).
+    pub(super) const fn next_awake(&self) -> usize {
+        self.activity.next
+    }
+
+    /// Notes after the decision on a phase whether the process did anything, and returns whether it
+    /// has done nothing for long enough to sleep.
+    pub(super) fn note_activity(&mut self, phase: u32) -> bool {
+        let does_nothing = self.used.is_nothing()
+            && self.used.waited.is_zero()
+            && self.used.waited_to_copy.is_zero()
+            && self.throttled_by.is_none()
+            && self.resolved.limit.is_none()
+            && self.resolved.class == Class::Normal;
+        if !does_nothing {
+            self.activity.last = phase;
+        }
+        self.is_quiet(phase)
+    }
+
+    pub(super) const fn is_quiet(&self, phase: u32) -> bool {
+        phase.wrapping_sub(self.activity.last) >= QUIET
     }
 
     /// Adds the throttled time up to `now` to what is to be booked.

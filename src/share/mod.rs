@@ -22,20 +22,20 @@
 //! | `lowering` | what users set for their own processes |
 //! | `budget` | how a hard limit is kept |
 //! | `coarse`, `reserving` | reserves while submissions are not decided on |
-//! | `member` | processes, groups and what they got |
-//! | `shares` | the tables of both: joining, leaving, forming groups anew |
-//! | `rows` | which row of these tables a process gets |
-//! | `groups` | how groups come and go |
-//! | `remembered` | what groups attained whose processes have ended |
-//! | `activity`, `awake` | which processes take part in decisions |
-//! | `direct` | what throttled processes used of a period |
-//! | `booking` | what happens around a decision |
+//! | `shares` | what happens: processes join, move and leave, periods are booked |
+//! | `members` | the processes, and which of them are awake |
+//! | `groups` | the groups: how they come, stay and go |
+//! | `booking` | what processes used of a period becomes what groups used |
 //! | `throttling` | which processes are throttled |
-//! | `scanning` | the same around a scan, for policies that work in stages |
+//! | `member` | one process, one group, and what they got |
+//! | `activity` | whether a process takes part in decisions |
+//! | `rows` | which row of these tables a process gets |
+//! | `direct` | what throttled processes used of a period |
 //! | `totals` | totals per user and cgroup that outlive the processes |
 
 mod activity;
-mod awake;
+#[cfg(any(test, loga_kunit))]
+mod awake_tests;
 mod booking;
 mod budget;
 mod coarse;
@@ -45,12 +45,13 @@ mod found_tests;
 mod groups;
 mod lowering;
 mod member;
-mod remembered;
+mod members;
 #[cfg(any(test, loga_kunit))]
 mod remembered_tests;
 mod reserving;
 mod rows;
-mod scanning;
+#[cfg(any(test, loga_kunit))]
+mod scanning_tests;
 mod setting;
 mod settings;
 #[cfg(any(test, loga_kunit))]
@@ -63,7 +64,7 @@ mod sums_tests;
 mod throttling;
 mod totals;
 
-pub use awake::QUIET;
+pub use activity::QUIET;
 pub use booking::Period;
 pub use budget::{Budget, Rate, Spent, BURST};
 pub use coarse::{shortest_period, CoarseReserve, CoarseTerms};

@@ -43,7 +43,7 @@ fn serve(shares: &mut Few<'_>, at: usize, ms: u64) {
     let group = shares.members()[at].group();
     let index = shares.groups()[group].state_index;
     // A decision makes what is kept one of `las-levels`.
-    let state = &mut shares.states.all_mut()[index..=index];
+    let state = &mut shares.all_states_mut()[index..=index];
     let _ = PolicyKind::LasLevels.decide(&Default::default(), &mut Default::default(), state);
     let past = Ns::from_ms(ms);
     state[0].kept = state[0].kept.beginning_with(Attained {
@@ -77,9 +77,9 @@ mod tests {
             assert_eq!(attained(shares, other), 0);
             // Only what is empty and remembered costs nothing in decisions.
             shares.leave(other, T_SYS);
-            assert_eq!((shares.empty, shares.remembered), (0, 0));
+            assert_eq!(shares.vacancies(), (0, 0));
             shares.leave(at, T_SYS);
-            assert_eq!((shares.empty, shares.remembered), (1, 1));
+            assert_eq!(shares.vacancies(), (1, 1));
         });
     }
 
@@ -90,9 +90,9 @@ mod tests {
             serve(shares, at, 5_000);
             shares.states_mut()[0].vtime = VTime::new(5_000_000);
             shares.leave(at, T_SYS);
-            assert_eq!((shares.empty, shares.remembered), (1, 0));
+            assert_eq!(shares.vacancies(), (1, 0));
             shares.drop_paid_groups(VTime::new(5_000_000));
-            assert_eq!((shares.empty, shares.remembered), (1, 1));
+            assert_eq!(shares.vacancies(), (1, 1));
             let at = join(shares, settings, 2, 7);
             assert_eq!(attained(shares, at), 5_000);
         });
@@ -112,7 +112,7 @@ mod tests {
             shares.leave(at, T_SYS);
             shares.leave(0, T_SYS);
             // One group is left of the user.
-            assert_eq!((shares.empty, shares.remembered), (1, 1));
+            assert_eq!(shares.vacancies(), (1, 1));
             let at = join(shares, settings, 5, 7);
             assert_eq!(attained(shares, at), 5_000);
             serve(shares, at, 6_000);
@@ -154,9 +154,9 @@ mod tests {
                     .for_each(|state| state.vtime = vtime);
                 shares.leave(at, T_SYS);
             }
-            assert_eq!(shares.remembered, 5);
+            assert_eq!(shares.vacancies().1, 5);
             let new = join(shares, settings, 6, 6);
-            assert_eq!((attained(shares, new), shares.remembered), (0, 4));
+            assert_eq!((attained(shares, new), shares.vacancies().1), (0, 4));
             let at = join(shares, settings, 7, 5);
             assert_eq!(attained(shares, at), 0);
             let at = join(shares, settings, 8, 1);
@@ -169,7 +169,7 @@ mod tests {
         with_room(GroupBy::User, |shares, settings| {
             let one = join(shares, settings, 1, 7);
             let two = join(shares, settings, 2, 7);
-            shares.members.all_mut()[two].account.received = Ns::from_ms(1_500);
+            shares.member_mut(two).account.received = Ns::from_ms(1_500);
             serve(shares, one, 5_000);
             let moved = Identity {
                 process: 2,
@@ -191,7 +191,7 @@ mod tests {
             let at = join(shares, settings, 2, 8);
             serve(shares, at, 5_000);
             shares.forget_attained();
-            assert_eq!((shares.groups().len(), shares.remembered), (1, 0));
+            assert_eq!((shares.groups().len(), shares.vacancies().1), (1, 0));
             // The engine clears what is kept of clients that are awake.
             assert_eq!(attained(shares, at), 5_000);
             let at = join(shares, settings, 3, 7);

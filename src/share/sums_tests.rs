@@ -220,7 +220,7 @@ impl World {
         awake.sort_unstable();
         let is_awake = |at: &usize| members[*at].activity.awake;
         assert!((0..members.len()).filter(is_awake).eq(awake));
-        let is_current = shares.generation == settings.generation();
+        let is_current = shares.generation() == settings.generation();
         for member in members {
             let asleep = !member.activity.awake;
             assert!(!asleep || member.recent() == Account::default());
@@ -261,7 +261,7 @@ impl World {
         };
         let mut rows = vec![Row::default(); 64];
         for (kind, mut got) in [Kind::User, Kind::Cgroup].map(recent) {
-            let there = self.shares.totals.read(kind, false, &mut rows);
+            let there = self.shares.totals_as_added().read(kind, false, &mut rows);
             for row in &rows[..there] {
                 *got.entry(row.key.unwrap_or(0)).or_default() += row.account.received.get();
             }

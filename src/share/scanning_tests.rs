@@ -1,56 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `[pure]` Scans, for policies that work in stages: what a scan shows of processes becomes what it
-//! shows of groups, and decisions about groups throttle their processes.
+//! `[double]` Tests of scans.
 
 use super::booking::Period;
 use super::settings::Settings;
 use super::shares::Shares;
 use crate::policies::ScanResult;
-use crate::storage::Storage;
 use crate::units::Ns;
-
-impl<S: Storage> Shares<S> {
-    /// Forgets what the last scan showed. Before a new one begins.
-    pub fn begin_scan(&mut self) {
-        for state in self.states_mut() {
-            state.seen = ScanResult::default();
-            state.channels = 0;
-        }
-    }
-
-    /// Adds what a scan shows of the process at `at`, and the number of its channels.
-    ///
-    /// A thread of a process that sleeps because of a limit, its class or a reserve does not count as blocked:
-    /// the policy could not release it.
-    pub fn add_scan(&mut self, at: usize, seen: &ScanResult, channels: u32) {
-        let Some(member) = self.members().get(at) else {
-            return;
-        };
-        let (group, sits_out) = (member.group, member.sits_out());
-        let Some(state) = self.state_mut(group) else {
-            return;
-        };
-        state.seen.pending |= seen.pending;
-        state.seen.blocked |= seen.blocked && !sits_out;
-        state.seen.submitted = state.seen.submitted.saturating_add(seen.submitted);
-        state.seen.completed = state.seen.completed.saturating_add(seen.completed);
-        state.seen.cpu = state.seen.cpu.saturating_add(seen.cpu);
-        state.channels = state.channels.saturating_add(channels);
-    }
-
-    /// Sets which processes are throttled, see [`Member::throttled_by`](super::Member::throttled_by), after the decision on a
-    /// scan. Takes changed settings over first: members know positions of limits in their table.
-    pub fn apply(&mut self, settings: &Settings<S>, now: Ns, enforce: bool) {
-        let period = Period {
-            now,
-            enforce,
-            ..Period::default()
-        };
-        self.take_over(settings);
-        self.throttle(settings, &period);
-    }
-}
 
 #[cfg(any(test, loga_kunit))]
 #[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_share_scanning))]
@@ -133,11 +89,11 @@ mod tests {
     #[test]
     fn sleep_under_a_limit_is_no_wish() {
         by_user(|shares, _| {
-            shares.members.all_mut()[2].throttled_by = Some(ThrottledBy::Limit);
+            shares.member_mut(2).throttled_by = Some(ThrottledBy::Limit);
             shares.begin_scan();
             shares.add_scan(2, &ASLEEP, 1);
             assert!(!shares.states()[1].seen.blocked);
-            shares.members.all_mut()[2].throttled_by = Some(ThrottledBy::Policy);
+            shares.member_mut(2).throttled_by = Some(ThrottledBy::Policy);
             shares.add_scan(2, &ASLEEP, 1);
             assert!(shares.states()[1].seen.blocked);
         });
