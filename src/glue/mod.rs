@@ -46,4 +46,4 @@ pub(crate) use control::chardev::ControlDevice;
 pub(crate) use control::debugfs::Costs;
 pub(crate) use driver::hook::{attach_on_load, detach_for_good, prepare};
 pub(crate) use driver::notices::Notices;
-pub(crate) use gpu::revocation::Revocations;
+pub(crate) use gpu::gates::revocation::Revocations;

@@ -2,7 +2,6 @@
 
 //! `[double]` Tests of scans.
 
-use super::booking::Period;
 use super::settings::Settings;
 use super::shares::Shares;
 use crate::policies::ScanResult;
@@ -126,7 +125,7 @@ mod tests {
     #[cfg(not(loga_kunit))]
     #[test]
     fn settings_that_changed_since_the_decision_are_taken_over() {
-        use super::super::{Change, Row, Subject};
+        use super::super::{Change, Period, Row, Subject};
         use crate::account::{Accounts, EngineKind, Slot};
 
         let mut members = [Member::default(); 2];

@@ -819,7 +819,7 @@ impl<S: Storage> Shares<S> {
     }
 
     /// Generation of the settings that members and groups know.
-    #[cfg(any(test, loga_kunit))]
+    #[cfg(test)]
     pub(super) const fn generation(&self) -> u64 {
         self.generation
     }

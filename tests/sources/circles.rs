@@ -85,6 +85,13 @@ type Imports = BTreeMap<Module, BTreeSet<Module>>;
 fn code(text: &str) -> (String, Vec<String>) {
     let lines = text.lines().filter_map(|line| line.split("//").next());
     let all = lines.collect::<Vec<_>>().join("\n");
+    // To be visible in a folder is no import of it.
+    let mut visible = all.split("pub(in ");
+    let first = visible.next().unwrap_or_default().to_string();
+    let all = visible.fold(first, |all, part| {
+        let after = part.split_once(')').map_or(part, |(_, after)| after);
+        format!("{all}pub {after}")
+    });
     let (mut kept, mut tests) = (String::new(), Vec::new());
     let mut rest = all.as_str();
     let begins = |rest: &str| {

@@ -7,7 +7,7 @@ use crate::engine::ClientState;
 use crate::glue::driver::hook;
 use crate::glue::driver::mapping;
 use crate::glue::gpu::books::{ClientKernel, Page};
-use crate::glue::gpu::gate::Gate;
+use crate::glue::gpu::gates::gate::Gate;
 use crate::share::{Group, Member};
 use crate::track::pages::SLOTS;
 use kernel::c_str;

@@ -18,7 +18,7 @@ use super::operations::Driver;
 use super::tracker::Tracker;
 use crate::glue::control::params;
 use crate::glue::control::sysfs::Directory;
-use crate::glue::gpu::bar::Found;
+use crate::glue::gpu::device::bar::Found;
 use crate::glue::kernel::ffi::{self, Card};
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};

@@ -7,7 +7,7 @@
 //! without touching what belongs to the driver.
 
 use crate::glue::control::events;
-use crate::glue::gpu::gate::{Gate, MappedFile};
+use crate::glue::gpu::gates::gate::{Gate, MappedFile};
 use crate::glue::gpu::Gpu;
 use crate::glue::kernel::ffi;
 use crate::glue::trace;

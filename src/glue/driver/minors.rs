@@ -2,7 +2,7 @@
 
 //! `[glue]` The GPU of each `/dev/nvidiaN`, as the driver reports it.
 
-use crate::glue::gpu::bar::{Address, Found};
+use crate::glue::gpu::device::bar::{Address, Found};
 use crate::glue::kernel::ffi::Card;
 use crate::glue::kernel::order;
 use kernel::prelude::*;

@@ -4,7 +4,7 @@
 //! the machine goes to sleep, a processor is online again.
 
 use super::hook;
-use crate::glue::gpu::absence::{self, Away};
+use crate::glue::gpu::device::absence::{self, Away};
 use crate::glue::gpu::Gpu;
 use crate::glue::kernel::ffi;
 use kernel::bindings;

@@ -6,7 +6,7 @@
 use super::files::FileRecord;
 use super::mapping::NewMapping;
 use super::tracker::Tracker;
-use crate::glue::gpu::absence::Away;
+use crate::glue::gpu::device::absence::Away;
 use crate::glue::gpu::submission_pages::{Claimant, TakenPage};
 use crate::glue::gpu::{Gpu, Mapped, Unmanaged};
 use crate::glue::kernel::ffi;

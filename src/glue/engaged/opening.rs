@@ -3,7 +3,7 @@
 //! `[glue]` The pages through which a client may store now. Nothing here allocates or sleeps.
 
 use crate::engaged::Running;
-use crate::glue::gpu::gate::Gate;
+use crate::glue::gpu::gates::gate::Gate;
 use crate::track::pages::SLOTS;
 use kernel::sync::Arc;
 

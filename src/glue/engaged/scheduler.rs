@@ -20,9 +20,9 @@ use crate::engaged::{
     reserve_of, Client, Counters, Misses, Outcome, Report, Reserve, Row, Specs, Submissions, Waits,
     Wakes, SHARED_QUEUE, WAIT_QUEUES,
 };
-use crate::glue::gpu::bar::MappedRange;
+use crate::glue::gpu::device::bar::MappedRange;
 use crate::glue::gpu::device::Device;
-use crate::glue::gpu::gate::Gate;
+use crate::glue::gpu::gates::gate::Gate;
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::pi_mutex::{new_pi_mutex, PiMutex};
 use crate::glue::kernel::store_queue::Whom;

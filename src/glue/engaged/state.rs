@@ -12,7 +12,7 @@ use crate::engaged::{
     Action, Client, Decider, Outcome, Reports, Store, Submissions, Waits, Wakes, RECORDS, SPECS,
     WAIT_QUEUES,
 };
-use crate::glue::gpu::gate::Gate;
+use crate::glue::gpu::gates::gate::Gate;
 use crate::glue::kernel::storage::{storage, Vectors};
 use crate::glue::kernel::thread::Waker;
 use crate::policies::dispatch::DispatcherKind;

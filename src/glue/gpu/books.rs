@@ -4,8 +4,8 @@
 //!
 //! Nothing here allocates: the books are locked, and callers pass in the memory needed.
 
-use super::gate::Gate;
-use super::presence::Presence;
+use super::device::presence::Presence;
+use super::gates::gate::Gate;
 use crate::engaged::{Row, Specs, SPECS};
 use crate::engine::{ClientState, Engine};
 use crate::glue::control::events;

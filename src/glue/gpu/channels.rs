@@ -4,9 +4,9 @@
 //! without any.
 
 use super::books::{Books, Page};
-use super::gate::Gate;
-use super::kinds::{computing_slots, Bound};
-use super::phase::PollingPhase;
+use super::gates::gate::Gate;
+use super::gates::kinds::{computing_slots, Bound};
+use super::polling::phase::PollingPhase;
 use super::submission_pages::list;
 use super::Gpu;
 use crate::account;

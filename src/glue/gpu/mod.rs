@@ -2,59 +2,37 @@
 
 //! `[glue]` One GPU: its threads, its files and its books.
 //!
-//! | file | contents |
+//! | room or file | contents |
 //! |---|---|
-//! | `bar` | the GPUs of this machine and their registers |
-//! | `device`, `absence` | one GPU, and whether its registers may be read |
-//! | `presence` | a GPU that goes away and comes back, or stops answering |
+//! | `device` | the card: its registers, and whether it is there |
+//! | `gates` | who may store to a page, and how that is taken away |
+//! | `polling` | its threads: the status word is read, and decided by |
 //! | `books` | its clients, their pages and their time |
 //! | `claims` | what programs that are about to start will bring |
 //! | `submission_pages` | pages that are mapped and unmapped, and their gates |
 //! | `handing_on` | a page that gets another owner, once what was measured of it is booked |
-//! | `channels`, `kinds` | which channels of the pages exist, and which of them compute |
-//! | `gate` | takes a page away, and gives it back |
-//! | `revocation` | removing the entries of a page, without waiting for a lock of a tenant |
+//! | `channels` | which channels of the pages exist |
 //! | `start` | starts and stops its threads |
-//! | `main_thread` | sleeps until the engine's next deadline, and carries out its actions |
-//! | `phase` | state of the poller, and results of a polling phase |
-//! | `poller`, `shared_poller` | the poll loop: a thread for each GPU, or one for all |
-//! | `sampler` | the status word at random instants: a timer |
-//! | `decisions` | the end of a phase, and what was decided |
-//! | `policy_inputs` | inputs of policies other than GPU time |
-//! | `latencies` | durations of operations |
 //! | `knobs` | changing the knobs and shares of a GPU |
 
-pub(crate) mod absence;
-pub(crate) mod bar;
 pub(crate) mod books;
 mod channels;
 pub(crate) mod claims;
-mod decisions;
 pub(crate) mod device;
-pub(crate) mod gate;
+pub(crate) mod gates;
 mod handing_on;
-pub(crate) mod kinds;
 mod knobs;
-pub(super) mod latencies;
-mod main_thread;
-mod phase;
-mod policy_inputs;
-mod poller;
-mod presence;
-pub(crate) mod revocation;
-mod sampler;
-pub(crate) mod shared_poller;
+pub(crate) mod polling;
 mod start;
 pub(crate) mod submission_pages;
-mod turn_waits;
 
 use self::books::Books;
 use self::claims::ClaimTable;
 use self::device::Device;
-use self::gate::Gate;
-use self::latencies::Took;
-use self::phase::PollingPhase;
-use self::shared_poller::SharedPoller;
+use self::gates::gate::Gate;
+use self::polling::latencies::Took;
+use self::polling::phase::PollingPhase;
+use self::polling::shared_poller::SharedPoller;
 use crate::glue::control::params::Settings;
 use crate::glue::engaged::scheduler::Engaged;
 use crate::glue::kernel::ffi;

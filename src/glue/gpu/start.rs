@@ -2,16 +2,16 @@
 
 //! `[glue]` Starts and ends following a GPU, and suspends it while the GPU is away.
 
-use super::absence::Away;
-use super::bar::Found;
 use super::books::Books;
 use super::claims::ClaimTable;
+use super::device::absence::Away;
+use super::device::bar::Found;
 use super::device::{refuse_chip, Device};
-use super::latencies::Took;
-use super::main_thread::Scheduler;
-use super::phase::PollingPhase;
-use super::poller::Poller;
-use super::shared_poller::SharedPoller;
+use super::polling::latencies::Took;
+use super::polling::main_thread::Scheduler;
+use super::polling::phase::PollingPhase;
+use super::polling::poller::Poller;
+use super::polling::shared_poller::SharedPoller;
 use super::{Gpu, Threads};
 use crate::engine::Engine;
 use crate::glue::control::params::Settings;

@@ -3,7 +3,7 @@
 //! `[glue]` The pages of a GPU's clients: mapped, unmapped, and their gates.
 
 use super::books::{Books, ClientKernel, GateUpdate, NoClient, Room};
-use super::gate::Gate;
+use super::gates::gate::Gate;
 use super::Gpu;
 use crate::glue::control::events;
 use crate::glue::engaged::scheduler::EngagedRoom;

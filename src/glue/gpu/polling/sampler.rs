@@ -12,11 +12,11 @@
 //! If the policy wants to know which clients wait, one in [`SAMPLES_PER_CHECK`] samples of sparse
 //! accounting also checks the next client.
 
-use super::device::Device;
 use crate::account::residue::Residue;
 use crate::account::sparse::Sparse;
 use crate::account::waits::Waits;
 use crate::account::{Copies, Slot};
+use crate::glue::gpu::device::Device;
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::storage::Vectors;
 use crate::glue::kernel::thread::Waker;
@@ -41,21 +41,21 @@ const LEAST_STEP: Ns = Ns::from_us(1);
 const SAMPLES_PER_CHECK: u64 = 4;
 
 /// State of the callback.
-pub(super) struct Samples {
+pub(in crate::glue::gpu) struct Samples {
     pub(crate) sparse: Sparse,
     pub(crate) residue: Residue,
     /// Whether `residue` is sampled, else `sparse`.
-    pub(super) residues: bool,
+    pub(in crate::glue::gpu) residues: bool,
     /// Moved here from the phase while the timer is started.
-    pub(super) slots: KVVec<Slot>,
+    pub(in crate::glue::gpu) slots: KVVec<Slot>,
     /// As `slots`.
-    pub(super) reader: Option<OccupantReader>,
+    pub(in crate::glue::gpu) reader: Option<OccupantReader>,
     /// As `slots`.
-    pub(super) copies: Option<KBox<Copies<Vectors>>>,
+    pub(in crate::glue::gpu) copies: Option<KBox<Copies<Vectors>>>,
     /// As `slots`.
-    pub(super) waits: Waits<Vectors>,
+    pub(in crate::glue::gpu) waits: Waits<Vectors>,
     /// Wakes the main thread if the device has gone.
-    pub(super) main: Option<Waker>,
+    pub(in crate::glue::gpu) main: Option<Waker>,
     pub(crate) costs: SampleCosts,
 }
 
@@ -68,7 +68,7 @@ pub(crate) struct SampleCosts {
     /// Time by which the callback came late.
     pub(crate) late: Ns,
     /// Reads of the channel table, to find clients that wait.
-    pub(super) state_reads: u64,
+    pub(in crate::glue::gpu) state_reads: u64,
 }
 
 impl Samples {
@@ -103,7 +103,7 @@ unsafe impl Sync for TimerState {}
 
 /// The timer of one GPU, and the state of its callback.
 #[pin_data]
-pub(super) struct SampleTimer {
+pub(in crate::glue::gpu) struct SampleTimer {
     #[pin]
     timer: HrTimer<Self>,
     state: TimerState,
@@ -116,7 +116,7 @@ impl SampleTimer {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn new(device: Arc<Device>) -> Result<Arc<Self>> {
+    pub(in crate::glue::gpu) fn new(device: Arc<Device>) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
                 timer <- HrTimer::new(),
@@ -128,7 +128,7 @@ impl SampleTimer {
     }
 
     /// The GPU that is sampled.
-    pub(super) fn device(&self) -> &Device {
+    pub(in crate::glue::gpu) fn device(&self) -> &Device {
         &self.device
     }
 
@@ -138,7 +138,11 @@ impl SampleTimer {
     /// # Safety
     ///
     /// The timer returned by the last call must have been ended.
-    pub(super) unsafe fn arm(self: &Arc<Self>, samples: KBox<Samples>, step: Ns) -> ArmedTimer {
+    pub(in crate::glue::gpu) unsafe fn arm(
+        self: &Arc<Self>,
+        samples: KBox<Samples>,
+        step: Ns,
+    ) -> ArmedTimer {
         // SAFETY: By the caller's promise the timer is not started, and no other thread starts it.
         unsafe { *self.state.0.get() = Some(samples) };
         let step = i64::try_from(step.max(LEAST_STEP).get()).unwrap_or(i64::MAX);
@@ -150,14 +154,14 @@ impl SampleTimer {
 }
 
 /// The timer, which has been started.
-pub(super) struct ArmedTimer {
+pub(in crate::glue::gpu) struct ArmedTimer {
     handle: ArcHrTimerHandle<SampleTimer>,
     timer: Arc<SampleTimer>,
 }
 
 impl ArmedTimer {
     /// Cancels the timer, waits for the callback, and takes its state back. May sleep.
-    pub(super) fn end(self) -> Option<KBox<Samples>> {
+    pub(in crate::glue::gpu) fn end(self) -> Option<KBox<Samples>> {
         let Self { handle, timer } = self;
         drop(handle);
         // SAFETY: The timer is not started any more, and by the promise made to `arm` no thread

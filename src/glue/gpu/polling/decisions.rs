@@ -3,14 +3,14 @@
 //! `[glue]` The end of a phase: it is charged to the clients, the policy decides, and what was decided
 //! is carried out and reported.
 
-use super::books::Books;
-use super::gate::Gate;
 use super::main_thread::{MainState, PERIODS_PER_THROTTLE};
 use super::phase::PollingPhase;
-use super::Gpu;
 use crate::account::{self, EngineKind, Owner, PhaseTotals, MAX_SLOTS};
 use crate::engaged::SHARED_QUEUE;
 use crate::glue::control::events;
+use crate::glue::gpu::books::Books;
+use crate::glue::gpu::gates::gate::Gate;
+use crate::glue::gpu::Gpu;
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::storage::Vectors;
 use crate::glue::trace;
@@ -39,7 +39,12 @@ impl Gpu {
 
 impl Books {
     /// Books a phase, decides, and drives the gates.
-    pub(super) fn decide(&mut self, phase: &mut PollingPhase, gpu: &Gpu, own: &mut MainState) {
+    pub(in crate::glue::gpu) fn decide(
+        &mut self,
+        phase: &mut PollingPhase,
+        gpu: &Gpu,
+        own: &mut MainState,
+    ) {
         let now = ffi::now();
         self.sums.polls = phase.polls;
         self.sums.reads = phase.reads();

@@ -18,7 +18,7 @@ pub(crate) struct TurnWaits {
 }
 
 impl TurnWaits {
-    pub(super) const fn new() -> Self {
+    pub(in crate::glue::gpu) const fn new() -> Self {
         Self {
             sleepers: Atomic::new(0),
             since: Atomic::new(0),
@@ -43,12 +43,12 @@ impl TurnWaits {
     }
 
     /// Whether a thread waits. Any context.
-    pub(super) fn any(&self) -> bool {
+    pub(in crate::glue::gpu) fn any(&self) -> bool {
         self.sleepers.load(Relaxed) != 0
     }
 
     /// What was waited since the last call. Any context.
-    pub(super) fn take(&self, now: Ns) -> Ns {
+    pub(in crate::glue::gpu) fn take(&self, now: Ns) -> Ns {
         let over = match self.waited.load(Relaxed) {
             0 => 0,
             _ => self.waited.xchg(0, Full),

@@ -68,7 +68,7 @@ impl Took {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn new() -> Result<Self> {
+    pub(in crate::glue::gpu) fn new() -> Result<Self> {
         Ok(Self {
             decide: Latencies::new()?,
             start: Latencies::new()?,

@@ -16,7 +16,7 @@ pub(crate) fn read_kinds(mmio: &impl Mmio, gate: &Gate) {
 }
 
 /// Which of these slots of a page have a channel that computes, one bit each.
-pub(super) fn computing_slots(mmio: &impl Mmio, page: u16, live: u8) -> u8 {
+pub(in crate::glue::gpu) fn computing_slots(mmio: &impl Mmio, page: u16, live: u8) -> u8 {
     let mut computes = 0u8;
     // CAST (both): eight.
     let first = page.saturating_mul(SLOTS as u16);
@@ -35,16 +35,16 @@ pub(super) fn computing_slots(mmio: &impl Mmio, page: u16, live: u8) -> u8 {
 
 /// What the channel table says of the channels of a page.
 #[derive(Default)]
-pub(super) struct Bound {
+pub(in crate::glue::gpu) struct Bound {
     /// Slots whose channel exists, one bit each.
-    pub(super) live: u8,
+    pub(in crate::glue::gpu) live: u8,
     /// Their instance blocks.
-    pub(super) contexts: [u32; SLOTS],
+    pub(in crate::glue::gpu) contexts: [u32; SLOTS],
 }
 
 impl Bound {
     /// Reads it; `None` if the device has gone.
-    pub(super) fn read(mmio: &impl Mmio, page: u16) -> Option<Self> {
+    pub(in crate::glue::gpu) fn read(mmio: &impl Mmio, page: u16) -> Option<Self> {
         let mut bound = Self::default();
         // CAST: eight.
         let first = page.checked_mul(SLOTS as u16)?;

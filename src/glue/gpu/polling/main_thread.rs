@@ -3,12 +3,12 @@
 //! `[glue]` The main thread of one GPU: sleeps until the engine's next deadline or a wake, and
 //! carries out what the engine asks for.
 
-use super::bar::MappedRange;
-use super::books::Books;
-use super::Gpu;
 use crate::account::waits::SampledClient;
 use crate::account::Accounting;
 use crate::engine::{Action, Wake};
+use crate::glue::gpu::books::Books;
+use crate::glue::gpu::device::bar::MappedRange;
+use crate::glue::gpu::Gpu;
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::thread::{self, WakeFlag, Work};
 use crate::glue::trace::{self, Reason};
@@ -21,9 +21,9 @@ use kernel::sync::Arc;
 
 /// Each throttle is decided again in every period of the engine. After this many periods without a
 /// decision, i.e. one after it was due, faults do not wait any longer.
-pub(super) const PERIODS_PER_THROTTLE: u64 = 2;
+pub(in crate::glue::gpu) const PERIODS_PER_THROTTLE: u64 = 2;
 /// Engine 0 computes.
-pub(super) const COMPUTE: u8 = 0;
+pub(in crate::glue::gpu) const COMPUTE: u8 = 0;
 /// Interval at which clients without channels are checked for exit: a process that closed its
 /// mappings first gives no other signal.
 const SWEEP: Ns = Ns::from_ms(500);
@@ -32,18 +32,18 @@ const CHECK_INTERVAL: Ns = Ns::from_ms(500);
 
 /// What only the main thread uses.
 #[derive(Default)]
-pub(super) struct MainState {
+pub(in crate::glue::gpu) struct MainState {
     /// Room to sample more clients and channels in the next phase, and the present capacities.
-    pub(super) sampling_room: Option<(KVVec<SampledClient>, KVVec<Chid>)>,
-    pub(super) sampling_room_of: (usize, usize),
+    pub(in crate::glue::gpu) sampling_room: Option<(KVVec<SampledClient>, KVVec<Chid>)>,
+    pub(in crate::glue::gpu) sampling_room_of: (usize, usize),
     /// The slots of the channels, once a scan needs them.
-    pub(super) slots: Option<MappedRange>,
+    pub(in crate::glue::gpu) slots: Option<MappedRange>,
     /// When unknown time was last reported.
-    pub(super) unknown_reported: Option<Ns>,
+    pub(in crate::glue::gpu) unknown_reported: Option<Ns>,
 }
 
 /// The thread's work.
-pub(super) struct Scheduler(pub(crate) Arc<Gpu>);
+pub(in crate::glue::gpu) struct Scheduler(pub(crate) Arc<Gpu>);
 
 impl Work for Scheduler {
     fn run(self: Arc<Self>, flag: &WakeFlag) {

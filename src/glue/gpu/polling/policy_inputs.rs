@@ -13,15 +13,15 @@
 //! *Residue and evasions*: samples at random instants of the non-polling phase show the occupant
 //! of the engine.
 
-use super::bar::MappedRange;
-use super::books::Books;
 use super::main_thread::{MainState, COMPUTE, PERIODS_PER_THROTTLE};
 use super::phase::PollingPhase;
-use super::Gpu;
 use crate::account::waits::{SampledClient, Waited};
 use crate::engaged::Counters;
 use crate::engine::Fallback;
 use crate::glue::control::events;
+use crate::glue::gpu::books::Books;
+use crate::glue::gpu::device::bar::MappedRange;
+use crate::glue::gpu::Gpu;
 use crate::glue::kernel::ffi;
 use crate::glue::trace::{self, Reason};
 use crate::ids::{Chid, ClientId};
@@ -39,7 +39,7 @@ impl Books {
     /// Lists the clients that the poller checks in the coming phase: those that are not throttled,
     /// if the policy uses waits. Without room for all it checks none, see
     /// [`Gpu::make_sampling_room`].
-    pub(super) fn sample_waits(&self, phase: &mut PollingPhase, own: &mut MainState) {
+    pub(in crate::glue::gpu) fn sample_waits(&self, phase: &mut PollingPhase, own: &mut MainState) {
         phase.waits.stop();
         if self.state.engine.config().wants() != Inputs::Waits {
             return;
@@ -79,7 +79,7 @@ impl Books {
 
     /// Begins sampling in a non-polling phase, unless it has begun: the residue of throttled clients,
     /// and whether the others run as in polling phases.
-    pub(super) fn sample_residue(&self, phase: &mut PollingPhase, gpu: &Gpu) {
+    pub(in crate::glue::gpu) fn sample_residue(&self, phase: &mut PollingPhase, gpu: &Gpu) {
         if !self.state.engine.samples_pauses() || phase.is_sampling() {
             return;
         }
@@ -97,7 +97,7 @@ impl Books {
     }
 
     /// Ends the samples, and books the residue, before the next polling phase.
-    pub(super) fn note_residue(&mut self, phase: &mut PollingPhase) {
+    pub(in crate::glue::gpu) fn note_residue(&mut self, phase: &mut PollingPhase) {
         let Some(residue) = phase.end_sampling() else {
             return;
         };
@@ -116,7 +116,7 @@ impl Books {
     }
 
     /// Scans the channels, asks the policy, and drives the gates.
-    pub(super) fn scan(&mut self, gpu: &Gpu, own: &mut MainState) {
+    pub(in crate::glue::gpu) fn scan(&mut self, gpu: &Gpu, own: &mut MainState) {
         if self.state.engine.config().policy.staged() && !gpu.device.is_away() {
             self.scan_channels(gpu, own);
         }
@@ -168,7 +168,7 @@ impl Books {
 
     /// Notes for the policy how many submissions were let pass, and how long clients waited for their
     /// turns, of those that compete for the GPU.
-    pub(super) fn note_turns(&mut self, gpu: &Gpu, now: Ns) {
+    pub(in crate::glue::gpu) fn note_turns(&mut self, gpu: &Gpu, now: Ns) {
         if !gpu.engaged.is_on() {
             self.grants = 0;
             return;
@@ -210,7 +210,7 @@ impl Books {
     ///
     /// If the main thread hangs, no client is throttled for ever: each fault that waits in a gate
     /// has a bound of its own, and needs no lock for it.
-    pub(super) fn check_throttles(&mut self, gpu: &Gpu) {
+    pub(in crate::glue::gpu) fn check_throttles(&mut self, gpu: &Gpu) {
         if !self.state.engine.has_throttled() || gpu.device.is_away() {
             return;
         }
@@ -227,7 +227,7 @@ impl Books {
 
     /// Tells subscribers when another group has the turn, or none any more. Costs a comparison as
     /// long as nothing changes.
-    pub(super) fn note_turn(&mut self, gpu: &Gpu) {
+    pub(in crate::glue::gpu) fn note_turn(&mut self, gpu: &Gpu) {
         let runs_all = gpu.device.is_blind() || gpu.device.is_away();
         let holder = self.state.engine.holder().filter(|_| !runs_all);
         if holder == self.turn {
@@ -245,7 +245,7 @@ impl Books {
     }
 
     /// Reports a fallback, if there was one.
-    pub(super) fn report_fallback(&self, fallback: Option<Fallback>) {
+    pub(in crate::glue::gpu) fn report_fallback(&self, fallback: Option<Fallback>) {
         if let Some(cause) = fallback {
             trace::gpu_fallback(self.gpu, &Reason::Engine(cause));
             events::fallback(self.gpu, &Reason::Engine(cause));
@@ -269,7 +269,9 @@ impl MainState {
 
 impl PollingPhase {
     /// How long clients waited in the phase that has ended.
-    pub(super) fn waits_found(&self) -> impl Iterator<Item = (ClientId, Waited)> + '_ {
+    pub(in crate::glue::gpu) fn waits_found(
+        &self,
+    ) -> impl Iterator<Item = (ClientId, Waited)> + '_ {
         let length = self.totals.length;
         let found = self.waits.found().iter();
         found
@@ -281,7 +283,7 @@ impl PollingPhase {
 impl Gpu {
     /// Makes room to check all clients and channels for waits in the next polling phase. Without
     /// memory none are checked. Called by the main thread, with no lock held.
-    pub(super) fn make_sampling_room(&self, own: &mut MainState) {
+    pub(in crate::glue::gpu) fn make_sampling_room(&self, own: &mut MainState) {
         let wanted = self.books.lock().sampling_room_wanted(own);
         let Some((clients, channels)) = wanted else {
             return;

@@ -2,9 +2,19 @@
 
 //! `[glue]` One GPU as the bus knows it: its registers, whether they may be read, and whether it
 //! answers.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `bar` | the GPUs of this machine and their registers |
+//! | `absence` | a GPU that is away: its registers are not read |
+//! | `presence` | a GPU that goes away and comes back, or stops answering |
 
-use super::absence::{Absence, Away};
-use super::bar::{Address, Bar0, Found};
+pub(crate) mod absence;
+pub(crate) mod bar;
+pub(in crate::glue::gpu) mod presence;
+
+use self::absence::{Absence, Away};
+use self::bar::{Address, Bar0, Found};
 use crate::glue::kernel::print::Line;
 use crate::regs;
 use core::ops::Range;
@@ -24,7 +34,7 @@ pub(crate) struct Device {
     /// 1: the device answered with all ones.
     pub(crate) lost: Atomic<u32>,
     /// Whether registers may be read.
-    pub(super) absence: Absence,
+    pub(in crate::glue::gpu) absence: Absence,
     /// N of its `/dev/nvidiaN`, or `NO_MINOR`.
     minor: Atomic<u32>,
     /// Offset of the submission slots in BAR1, plus one, as last read; 0 if never read.
@@ -33,7 +43,7 @@ pub(crate) struct Device {
 
 impl Device {
     /// A GPU that was found on the bus.
-    pub(super) fn new(index: usize, found: Found) -> Self {
+    pub(in crate::glue::gpu) fn new(index: usize, found: Found) -> Self {
         Self {
             index,
             bar0: found.bar0,
@@ -85,7 +95,7 @@ impl Device {
 
     /// Offset of the submission slots in BAR1: read from the GPU, or the last value while the GPU is
     /// away or does not answer. The caller has locked the books.
-    pub(super) fn userd_base(&self) -> Option<u64> {
+    pub(in crate::glue::gpu) fn userd_base(&self) -> Option<u64> {
         let read = || regs::userd_base(&self.bar0);
         let Some(base) = (!self.is_away()).then(read).flatten() else {
             return self.userd.load(Relaxed).checked_sub(1);
@@ -95,7 +105,7 @@ impl Device {
     }
 
     /// Logs in one line which GPU is followed.
-    pub(super) fn describe_chip(&self, chip: &regs::Chip) {
+    pub(in crate::glue::gpu) fn describe_chip(&self, chip: &regs::Chip) {
         let (index, chipset) = (self.index, chip.chipset.get());
         match self.minor() {
             Some(minor) => pr_info!(
@@ -108,6 +118,6 @@ impl Device {
 }
 
 /// Logs in one line that a GPU cannot be followed.
-pub(super) fn refuse_chip(address: &Address, cause: &regs::Error) {
+pub(in crate::glue::gpu) fn refuse_chip(address: &Address, cause: &regs::Error) {
     pr_err!("{address}: not followed: {}\n", Line(cause));
 }

@@ -2,7 +2,6 @@
 
 //! `[glue]` State of the poller, and results of a polling phase.
 
-use super::device::Device;
 use super::sampler::{ArmedTimer, SampleCosts, SampleTimer, Samples};
 use crate::account::residue::Residue;
 use crate::account::sparse::MIN_INTERVAL;
@@ -10,6 +9,7 @@ use crate::account::waits::Waits;
 use crate::account::{
     Accountant, Accounting, Copied, Copies, PhaseTotals, Slot, UsedSlots, MAX_SLOTS,
 };
+use crate::glue::gpu::device::Device;
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::storage::{storage, Vectors};
 use crate::glue::kernel::thread::Waker;
@@ -25,17 +25,17 @@ pub(crate) struct PollingPhase {
     /// thread if it never began.
     pub(crate) wanted: bool,
     /// The phase requested last has begun and ended.
-    pub(super) finished: bool,
+    pub(in crate::glue::gpu) finished: bool,
     /// Accounting of the phase requested last, and the length of its strata if sparse.
     pub(crate) accounting: Accounting,
-    pub(super) interval: Ns,
-    pub(super) accountant: Accountant,
+    pub(in crate::glue::gpu) interval: Ns,
+    pub(in crate::glue::gpu) accountant: Accountant,
     pub(crate) slots: KVVec<Slot>,
     /// Of the phase that ended last.
     pub(crate) totals: PhaseTotals,
-    pub(super) reader: Option<OccupantReader>,
+    pub(in crate::glue::gpu) reader: Option<OccupantReader>,
     /// Accounts the copy engine. `None` while the timer is started: its callback owns it then.
-    pub(super) copies: Option<KBox<Copies<Vectors>>>,
+    pub(in crate::glue::gpu) copies: Option<KBox<Copies<Vectors>>>,
     /// Iterations since attaching; samples count too.
     pub(crate) polls: u64,
     /// For sparse accounting and for the residue. `None` while the timer is started: its callback
@@ -49,7 +49,7 @@ pub(crate) struct PollingPhase {
     /// The clients that are checked for waiting.
     pub(crate) waits: Waits<Vectors>,
     /// Reads of the channel table for that, since attaching.
-    pub(super) state_reads: u64,
+    pub(in crate::glue::gpu) state_reads: u64,
 }
 
 impl PollingPhase {
@@ -82,12 +82,12 @@ impl PollingPhase {
     }
 
     /// A phase that is not requested is empty.
-    pub(super) fn forget(&mut self) {
+    pub(in crate::glue::gpu) fn forget(&mut self) {
         self.finished = false;
     }
 
     /// Requests a phase with this accounting.
-    pub(super) fn want(&mut self, accounting: Accounting, interval: Ns) {
+    pub(in crate::glue::gpu) fn want(&mut self, accounting: Accounting, interval: Ns) {
         if accounting != self.accounting {
             // Left over from the other kind of accounting, which would clear them itself.
             self.slots
@@ -109,7 +109,7 @@ impl PollingPhase {
     }
 
     /// Length of the strata of the phase that ended last, if its accounting was sparse.
-    pub(super) fn strata(&self) -> Option<Ns> {
+    pub(in crate::glue::gpu) fn strata(&self) -> Option<Ns> {
         match (self.accounting, &self.samples) {
             (Accounting::Sparse, Some(samples)) => Some(samples.sparse.interval()),
             _ => None,
@@ -117,7 +117,7 @@ impl PollingPhase {
     }
 
     /// Ends the requested phase. One that never began is empty.
-    pub(super) fn conclude(&mut self) {
+    pub(in crate::glue::gpu) fn conclude(&mut self) {
         self.wanted = false;
         self.end_sampling();
         if !self.finished {
@@ -131,12 +131,12 @@ impl PollingPhase {
     }
 
     /// What the copy engine did in the phase that ended last, if that is known.
-    pub(super) fn copied(&self) -> Option<Copied<'_>> {
+    pub(in crate::glue::gpu) fn copied(&self) -> Option<Copied<'_>> {
         self.copies.as_ref()?.found()
     }
 
     /// Register reads since attaching.
-    pub(super) fn reads(&self) -> u64 {
+    pub(in crate::glue::gpu) fn reads(&self) -> u64 {
         let compute = self.reader.as_ref().map_or(0, OccupantReader::reads);
         let copies = self.copies.as_ref().map_or(0, |copies| copies.reads());
         let reads = compute.saturating_add(copies);
@@ -144,7 +144,7 @@ impl PollingPhase {
     }
 
     /// Begins sampling in a polling phase of sparse accounting.
-    pub(super) fn begin_sampling(&mut self, main: Option<Waker>) {
+    pub(in crate::glue::gpu) fn begin_sampling(&mut self, main: Option<Waker>) {
         let now = ffi::now();
         let Some(samples) = self.samples.as_mut() else {
             return;
@@ -160,7 +160,12 @@ impl PollingPhase {
 
     /// Begins sampling the residue in a non-polling phase of `length`; `throttled`: a client is
     /// throttled in it.
-    pub(super) fn begin_residue(&mut self, main: Option<Waker>, length: Ns, throttled: bool) {
+    pub(in crate::glue::gpu) fn begin_residue(
+        &mut self,
+        main: Option<Waker>,
+        length: Ns,
+        throttled: bool,
+    ) {
         let now = ffi::now();
         let Some(samples) = self.samples.as_mut() else {
             return;
@@ -172,7 +177,7 @@ impl PollingPhase {
     }
 
     /// Whether the timer is started.
-    pub(super) fn is_sampling(&self) -> bool {
+    pub(in crate::glue::gpu) fn is_sampling(&self) -> bool {
         self.armed.is_some()
     }
 
@@ -193,7 +198,7 @@ impl PollingPhase {
 
     /// Stops the timer, if it was started, and takes the samples back. May sleep. Returns the
     /// residue, if that was sampled.
-    pub(super) fn end_sampling(&mut self) -> Option<&Residue> {
+    pub(in crate::glue::gpu) fn end_sampling(&mut self) -> Option<&Residue> {
         let mut samples = self.armed.take()?.end()?;
         self.exchange(&mut samples);
         samples.main = None;

@@ -10,7 +10,7 @@
 //! with `Gpu::phase` locked. Readers first check whether the GPU is away; `Gpu::go_away` takes both
 //! locks once after setting it. No register is read after that.
 
-use super::device::{refuse_chip, Device};
+use super::{refuse_chip, Device};
 use crate::glue::control::events;
 use crate::regs::{self, Chip};
 use crate::units::Ns;
@@ -40,7 +40,7 @@ pub(crate) struct Presence {
 
 impl Presence {
     /// The state of a GPU that was just found.
-    pub(super) fn new(chip: Option<Chip>) -> Self {
+    pub(in crate::glue::gpu) fn new(chip: Option<Chip>) -> Self {
         Self {
             chip,
             refused: false,
@@ -53,7 +53,7 @@ impl Presence {
     }
 
     /// Detects the chip, unless it is known or was refused. Logs once if LoGA cannot follow it.
-    pub(super) fn detect(&mut self, device: &Device) {
+    pub(in crate::glue::gpu) fn detect(&mut self, device: &Device) {
         if self.chip.is_some() || self.refused || device.is_away() {
             return;
         }
@@ -72,19 +72,19 @@ impl Presence {
     }
 
     /// Whether the chip is one that LoGA does not follow.
-    pub(super) const fn is_refused(&self) -> bool {
+    pub(in crate::glue::gpu) const fn is_refused(&self) -> bool {
         self.refused
     }
 
     /// Time of the next probe, if the GPU does not answer.
-    pub(super) fn next_probe(&self, device: &Device) -> Option<Ns> {
+    pub(in crate::glue::gpu) fn next_probe(&self, device: &Device) -> Option<Ns> {
         let asks = self.open_files != 0 && !device.is_away();
         let silent = device.is_lost() || (self.chip.is_none() && !self.refused);
         (asks && silent).then(|| self.probed.saturating_add(PROBE))
     }
 
     /// Probes a GPU that does not answer, if it is time. Called by the main thread.
-    pub(super) fn probe(&mut self, device: &Device, now: Ns) {
+    pub(in crate::glue::gpu) fn probe(&mut self, device: &Device, now: Ns) {
         if self.next_probe(device).is_some_and(|at| at <= now) {
             self.probed = now;
             self.ask_whether_back(device, now);
@@ -92,7 +92,7 @@ impl Presence {
     }
 
     /// Probes the GPU now.
-    pub(super) fn ask_whether_back(&mut self, device: &Device, now: Ns) {
+    pub(in crate::glue::gpu) fn ask_whether_back(&mut self, device: &Device, now: Ns) {
         self.detect(device);
         if !device.is_lost() || device.is_away() {
             return;
@@ -111,7 +111,7 @@ impl Presence {
     }
 
     /// Reports once that a GPU has stopped answering.
-    pub(super) fn report_loss(&mut self, device: &Device, now: Ns) {
+    pub(in crate::glue::gpu) fn report_loss(&mut self, device: &Device, now: Ns) {
         if core::mem::replace(&mut self.loss_reported, true) {
             return;
         }

@@ -136,7 +136,7 @@ impl fmt::Display for Address {
 pub(crate) struct Found {
     pub(crate) bar0: Bar0,
     /// Physical range of BAR1, through which submission registers are mapped (Fermi to Pascal).
-    pub(super) bar1: Range<u64>,
+    pub(in crate::glue::gpu) bar1: Range<u64>,
     pub(crate) address: Address,
     /// N of its `/dev/nvidiaN`, if the driver reported it.
     pub(crate) minor: Option<u32>,

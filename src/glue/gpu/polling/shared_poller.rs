@@ -17,7 +17,7 @@ use kernel::prelude::*;
 use kernel::sync::{Arc, Mutex};
 
 /// A GPU that the thread polls.
-pub(super) trait Polled: Send + Sync {
+pub(in crate::glue::gpu) trait Polled: Send + Sync {
     /// Polls for a whole phase, or starts sampling, if the main thread requested it. Called by the
     /// poller only.
     fn poll_if_wanted(&self);
@@ -77,7 +77,7 @@ impl SharedPoller {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn add(&self, gpu: Arc<dyn Polled>) -> Result {
+    pub(in crate::glue::gpu) fn add(&self, gpu: Arc<dyn Polled>) -> Result {
         self.gpus.lock().push(gpu, GFP_KERNEL)?;
         Ok(())
     }
@@ -107,7 +107,7 @@ impl SharedPoller {
 
     /// Whether this GPU may begin a polling phase now. If not, its main thread is woken as soon
     /// as it may.
-    pub(super) fn take_permit(&self, gpu: usize) -> bool {
+    pub(in crate::glue::gpu) fn take_permit(&self, gpu: usize) -> bool {
         let mut permit = self.permit.lock();
         match permit.holder {
             Some(holder) if holder != gpu => {
@@ -123,7 +123,7 @@ impl SharedPoller {
     }
 
     /// Gives up the permit, or the request for it. The next GPU that waits gets it.
-    pub(super) fn release_permit(&self, gpu: usize) {
+    pub(in crate::glue::gpu) fn release_permit(&self, gpu: usize) {
         let mut permit = self.permit.lock();
         permit.waiting &= !bit(gpu);
         if permit.holder != Some(gpu) {

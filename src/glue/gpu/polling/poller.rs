@@ -8,12 +8,12 @@
 //! takes that lock, which the poller then releases.
 //! The loop allocates nothing, prints nothing and takes no other lock.
 
-use super::device::Device;
 use super::phase::PollingPhase;
 use super::shared_poller::Polled;
-use super::Gpu;
 use crate::account::waits::Waits;
 use crate::account::{Accountant, Accounting, Copies, Slot, POLLS_PER_COPY_READ};
+use crate::glue::gpu::device::Device;
+use crate::glue::gpu::Gpu;
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::preempt::PollGuard;
 use crate::glue::kernel::storage::Vectors;
@@ -221,7 +221,7 @@ impl Polled for Gpu {
 }
 
 /// The thread's work, if each GPU has its own poller.
-pub(super) struct Poller(pub(crate) Arc<Gpu>);
+pub(in crate::glue::gpu) struct Poller(pub(crate) Arc<Gpu>);
 
 impl Work for Poller {
     fn run(self: Arc<Self>, flag: &WakeFlag) {

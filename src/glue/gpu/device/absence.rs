@@ -28,14 +28,14 @@ pub(crate) fn machine_sleeps() -> bool {
 }
 
 /// Whether a GPU is away, and why. A field is 1 while its reason applies.
-pub(super) struct Absence {
+pub(in crate::glue::gpu) struct Absence {
     asleep: Atomic<u32>,
     unbound: Atomic<u32>,
 }
 
 impl Absence {
     /// The state of a GPU that was just found.
-    pub(super) fn of_new() -> Self {
+    pub(in crate::glue::gpu) fn of_new() -> Self {
         Self {
             asleep: Atomic::new(ASLEEP.load(Relaxed)),
             unbound: Atomic::new(0),
@@ -48,7 +48,7 @@ impl Absence {
     }
 
     /// The flag of this reason: 1 while it applies.
-    pub(super) fn reason(&self, why: Away) -> &Atomic<u32> {
+    pub(in crate::glue::gpu) fn reason(&self, why: Away) -> &Atomic<u32> {
         match why {
             Away::Asleep => &self.asleep,
             Away::Unbound => &self.unbound,

@@ -136,7 +136,7 @@ impl Gate {
     }
 
     /// Sets the number of the page's owner. Any context.
-    pub(super) fn set_client(&self, client: u64) {
+    pub(in crate::glue::gpu) fn set_client(&self, client: u64) {
         self.client.store(client, Relaxed);
     }
 
@@ -149,13 +149,13 @@ impl Gate {
     }
 
     /// What is known of its channels, for [`set_kinds`](Self::set_kinds): to be read before them.
-    pub(super) fn kinds(&self) -> u64 {
+    pub(in crate::glue::gpu) fn kinds(&self) -> u64 {
         self.kinds.load(Acquire)
     }
 
     /// Sets which slots have a channel, and which of these one that computes, as read after `before`;
     /// without effect if that was doubted or set since. Any context.
-    pub(super) fn set_kinds(&self, before: u64, live: u8, computes: u8) {
+    pub(in crate::glue::gpu) fn set_kinds(&self, before: u64, live: u8, computes: u8) {
         let kinds = match (live, computes) {
             (0, _) => UNKNOWN,
             (_, 0) => COPIES,
@@ -167,7 +167,7 @@ impl Gate {
 
     /// A channel may have been allocated in the page. True if all that it has were known to copy:
     /// [`apply`](Self::apply) removes the existing entries. Any context.
-    pub(super) fn doubt(&self) -> bool {
+    pub(in crate::glue::gpu) fn doubt(&self) -> bool {
         let mut before = self.kinds();
         // TIMEOUT: each pass but the last, others have set it.
         while before & KINDS != COMPUTES {
@@ -204,7 +204,7 @@ impl Gate {
     }
 
     /// Number of the page.
-    pub(super) const fn page(&self) -> u16 {
+    pub(in crate::glue::gpu) const fn page(&self) -> u16 {
         self.page
     }
 
@@ -227,7 +227,7 @@ impl Gate {
     }
 
     /// Extends the time: the next decision left the gate shut. Any context.
-    pub(super) fn keep_shut(&self, until: Ns) {
+    pub(in crate::glue::gpu) fn keep_shut(&self, until: Ns) {
         self.until
             .store(until.saturating_add(THROTTLE_GRACE).get(), Relaxed);
     }
@@ -244,14 +244,14 @@ impl Gate {
     }
 
     /// Marks a pending call of [`apply`](Self::apply). False if it is marked already.
-    pub(super) fn begin_update(&self) -> bool {
+    pub(in crate::glue::gpu) fn begin_update(&self) -> bool {
         self.updating.xchg(1, Full) == 0
     }
 
     /// Removes the entries if the gate is shut or each store is decided on, and wakes the sleepers
     /// if it is open. Idempotent, and callable by several threads. May sleep; no lock of LoGA's may
     /// be held.
-    pub(super) fn apply(self: &Arc<Self>) {
+    pub(in crate::glue::gpu) fn apply(self: &Arc<Self>) {
         // Ordered before reading the flag: a later change marks another call.
         self.updating.xchg(0, Full);
         if !self.is_shut() {
@@ -288,12 +288,12 @@ impl Gate {
 
     /// Waits until the entries that were to be removed so far are gone, as
     /// [`revoke_in_time`](Self::revoke_in_time).
-    pub(super) fn settle(&self) -> bool {
+    pub(in crate::glue::gpu) fn settle(&self) -> bool {
         self.pending.wait()
     }
 
     /// Whether the page stays open although it was to be closed. Any context.
-    pub(super) fn is_stuck(&self) -> bool {
+    pub(in crate::glue::gpu) fn is_stuck(&self) -> bool {
         self.pending.is_stuck()
     }
 
@@ -303,7 +303,7 @@ impl Gate {
     }
 
     /// Whether that is to be told: once.
-    pub(super) fn is_to_be_named(&self) -> bool {
+    pub(in crate::glue::gpu) fn is_to_be_named(&self) -> bool {
         self.pending.is_to_be_named()
     }
 
@@ -332,7 +332,7 @@ impl Gate {
     }
 
     /// Whether a thread sleeps at the gate, or waits for its turn. Any context.
-    pub(super) fn has_sleepers(&self) -> bool {
+    pub(in crate::glue::gpu) fn has_sleepers(&self) -> bool {
         self.queue.sleepers() != 0 || self.turn_waits.any()
     }
 
@@ -343,7 +343,7 @@ impl Gate {
 
     /// Number of a living process that has the page mapped, in the caller's pid namespace: this one,
     /// or any. May sleep.
-    pub(super) fn user(&self, wanted: Option<&Process>) -> Option<i32> {
+    pub(in crate::glue::gpu) fn user(&self, wanted: Option<&Process>) -> Option<i32> {
         let wanted = wanted.map_or(core::ptr::null(), |process| process.as_ptr().cast_const());
         let files = self.files.lock();
         // SAFETY: While the element is in the list its file is open; null, or a process.

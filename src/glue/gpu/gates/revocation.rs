@@ -16,7 +16,7 @@ use kernel::prelude::*;
 use kernel::sync::atomic::{Acquire, Atomic, Full, Relaxed, Release};
 
 /// How long a window that closes waits for its entries.
-pub(super) const BOUND: Ns = Ns::from_ms(1);
+pub(in crate::glue::gpu) const BOUND: Ns = Ns::from_ms(1);
 /// Between two looks whether they are gone.
 const LOOK_NS: u64 = 50_000;
 
@@ -46,7 +46,7 @@ impl Drop for Revocations {
 }
 
 /// What of a page a thread of the workqueue has still to remove.
-pub(super) struct Pending {
+pub(in crate::glue::gpu) struct Pending {
     /// Number of the last revocation that was handed over.
     wanted: Atomic<u64>,
     /// Number of the last one that has ended.
@@ -58,7 +58,7 @@ pub(super) struct Pending {
 }
 
 impl Pending {
-    pub(super) const fn new() -> Self {
+    pub(in crate::glue::gpu) const fn new() -> Self {
         Self {
             wanted: Atomic::new(0),
             done: Atomic::new(0),
@@ -68,19 +68,19 @@ impl Pending {
     }
 
     /// A revocation is handed over.
-    pub(super) fn hand_over(&self) {
+    pub(in crate::glue::gpu) fn hand_over(&self) {
         self.wanted.fetch_add(1, Full);
         // Whoever was faster has noted it.
         let _ = self.since.cmpxchg(0, ffi::now().get(), Full);
     }
 
     /// Number of the revocations so far.
-    pub(super) fn number(&self) -> u64 {
+    pub(in crate::glue::gpu) fn number(&self) -> u64 {
         self.wanted.load(Acquire)
     }
 
     /// All revocations up to this number have ended.
-    pub(super) fn end(&self, number: u64) {
+    pub(in crate::glue::gpu) fn end(&self, number: u64) {
         self.done.store(number, Release);
         self.since.store(0, Release);
         if self.number() != number {
@@ -89,13 +89,13 @@ impl Pending {
     }
 
     /// Whether the page is open for longer than [`BOUND`], although it was to be closed.
-    pub(super) fn is_stuck(&self) -> bool {
+    pub(in crate::glue::gpu) fn is_stuck(&self) -> bool {
         let since = Ns::new(self.since.load(Relaxed));
         !since.is_zero() && ffi::now().saturating_sub(since) > BOUND
     }
 
     /// Whether the page is stuck, and was not named yet since it is.
-    pub(super) fn is_to_be_named(&self) -> bool {
+    pub(in crate::glue::gpu) fn is_to_be_named(&self) -> bool {
         match self.is_stuck() {
             true => self.named.xchg(1, Full) == 0,
             false => {
@@ -106,12 +106,12 @@ impl Pending {
     }
 
     /// Whether the page was stuck when that was last looked up.
-    pub(super) fn is_named(&self) -> bool {
+    pub(in crate::glue::gpu) fn is_named(&self) -> bool {
         self.named.load(Relaxed) != 0
     }
 
     /// Waits until the revocations so far have ended, for [`BOUND`] at most. Whether they have.
-    pub(super) fn wait(&self) -> bool {
+    pub(in crate::glue::gpu) fn wait(&self) -> bool {
         let number = self.number();
         // TIMEOUT: the bound, from the first one on.
         while self.done.load(Acquire) < number {
@@ -126,7 +126,7 @@ impl Pending {
 }
 
 /// Removes all entries of the areas of a file, if nobody has its lock. Some may be left if not.
-pub(super) fn try_zap(file: *mut bindings::file) -> bool {
+pub(in crate::glue::gpu) fn try_zap(file: *mut bindings::file) -> bool {
     // SAFETY: The caller's list holds the file open, and so the address space that it points to.
     unsafe { ffi::loga_try_zap((*file).f_mapping) }
 }
