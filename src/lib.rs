@@ -11,14 +11,7 @@
 //! decides on each submission: the module and the simulator call it. [`placement`] says on which
 //! GPU a program should start, for the tools and the simulator.
 //!
-//! Words used throughout:
-//! - *channel*: a queue of commands with a hardware id, the *chid*.
-//! - *TSG*: a group of channels that is scheduled as one.
-//! - *USERD*: the slot through which an application announces new commands.
-//! - *client*: a process that owns a submission page of a GPU.
-//! - *polling phase*: the time in which the status word is read in a loop;
-//!   between two of them lies a *non-polling phase*.
-//! - *period*: a non-polling phase and the polling phase after it.
+//! The words are those of the glossary in `docs/architecture.md`.
 
 #![no_std]
 #![forbid(unsafe_code)]

@@ -11,7 +11,7 @@
 //! | [`doctor`] | what LoGA needs of a machine, and what of it is there |
 //! | [`error`] | what failures mean |
 //! | [`export`] | figures for monitoring systems |
-//! | [`exporters`] | the exporters of a cluster's nodes, read from one place |
+//! | [`cluster`] | the exporters of a cluster's nodes, read from one place |
 //! | [`history`] | what programs did in earlier runs |
 //! | [`http`] | an HTTP server |
 //! | [`mps`] | clients that are servers of NVIDIA's MPS |
@@ -27,6 +27,7 @@
 //! | `fake` | a kernel module for tests |
 
 pub mod cli;
+pub mod cluster;
 pub mod commands;
 pub mod control;
 pub mod device;
@@ -34,7 +35,6 @@ pub mod directory;
 pub mod doctor;
 pub mod error;
 pub mod export;
-pub mod exporters;
 #[cfg(test)]
 mod fake;
 pub mod history;

@@ -10,7 +10,7 @@ use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use loga_cli::cli::{Agent, AgentKind, Arguments, Command, Kube};
-use loga_cli::exporters::nodes::nodes;
+use loga_cli::cluster::nodes::nodes;
 use loga_cli::http::Address;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};

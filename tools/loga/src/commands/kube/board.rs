@@ -3,8 +3,8 @@
 //! `[tool]` What was heard of all nodes: one thread writes it, those that answer requests read it.
 
 use super::hysteresis::Key;
-use crate::exporters::heard::Heard;
-use crate::exporters::reading::Answer;
+use crate::cluster::heard::Heard;
+use crate::cluster::reading::Answer;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{PoisonError, RwLock};
 use std::time::Instant;

@@ -16,7 +16,7 @@
 //! | [`api`] | the API server, over HTTPS |
 //! | `double` | an API server for tests |
 //!
-//! [`exporters`](crate::exporters) reads the nodes.
+//! [`cluster`](crate::exporters) reads the nodes.
 
 pub mod annotation;
 pub mod api;
@@ -33,8 +33,8 @@ pub mod writer;
 
 use super::Failure;
 use crate::cli;
-use crate::exporters::nodes::{nodes, Node};
-use crate::exporters::reading::Reader;
+use crate::cluster::nodes::{nodes, Node};
+use crate::cluster::reading::Reader;
 use crate::http::tls;
 use crate::http::Server;
 use crate::names::harmless;

@@ -3,7 +3,7 @@
 //! `[tool]` From the exporters to closed GPUs, and the nodes that are followed.
 
 use super::*;
-use crate::exporters::reading::tests::ENDLESS;
+use crate::cluster::reading::tests::ENDLESS;
 use std::fs;
 use std::net::TcpListener;
 use std::path::Path;

@@ -3,8 +3,8 @@
 //! `[tool]` Recorded requests of a scheduler, wrong ones, and the time that answers take.
 
 use super::*;
-use crate::exporters::opinion::{Opinion, Scored};
-use crate::exporters::reading::Answer as Reading;
+use crate::cluster::opinion::{Opinion, Scored};
+use crate::cluster::reading::Answer as Reading;
 use crate::http::{Address, Server};
 use serde_json::{json, Value};
 use std::io::{Read, Write};

@@ -3,7 +3,7 @@
 //! `[tool]` Tests of the table and of the weights together.
 
 use super::*;
-use crate::exporters::opinion::{Opinion, Scored};
+use crate::cluster::opinion::{Opinion, Scored};
 use std::sync::OnceLock;
 
 const KNOWN: &str = "NodeName=n1 CPUAlloc=2 CPUTot=8 Gres=shard:g0:4 RealMemory=1000 AllocMem=0 State=IDLE Weight=1\n\
@@ -240,9 +240,9 @@ fn round_of_many_nodes_is_measured() {
         "nodes; answered; ms of a round, of a table; bytes of the table; left out; MiB at most"
     );
     for count in [3, 1250, 2048, 10_000] {
-        let node = |at| crate::exporters::nodes::Node {
+        let node = |at| crate::cluster::nodes::Node {
             name: format!("node{at:05}"),
-            source: crate::exporters::nodes::Source::Http(server.url()),
+            source: crate::cluster::nodes::Source::Http(server.url()),
         };
         let mut agent = Agent::new(Reader::new((0..count).map(node).collect()));
         let start = Instant::now();
