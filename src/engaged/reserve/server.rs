@@ -76,9 +76,9 @@ pub struct Reserve {
     /// Commands that have not ended.
     in_flight: u32,
     /// The longest command of others that its deadline bears, if that is known.
-    pub(super) bound: Option<Ns>,
+    bound: Option<Ns>,
     /// Why deadlines are not promised just now, if they are not.
-    pub(super) disturbed: Option<Void>,
+    disturbed: Option<Void>,
 }
 
 impl Reserve {
@@ -127,8 +127,22 @@ impl Reserve {
         self.waiting
     }
 
+    /// The longest command of others that its deadline bears, if that is known.
+    pub(super) const fn bound(&self) -> Option<Ns> {
+        self.bound
+    }
+
+    /// Sets what its deadline bears.
+    pub(super) fn set_bound(&mut self, bound: Option<Ns>) {
+        self.bound = bound;
+    }
+
+    /// Deadlines are not promised just now, or are again.
+    pub(super) fn set_disturbed(&mut self, why: Option<Void>) {
+        self.disturbed = why;
+    }
+
     /// Why deadlines are not promised just now, if they are not.
-    #[cfg(test)]
     pub(crate) const fn disturbed(&self) -> Option<Void> {
         self.disturbed
     }

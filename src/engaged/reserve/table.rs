@@ -175,7 +175,7 @@ impl<R: DerefMut<Target = [Option<Reserve>]>> Reserves<R> {
         flight.charged = cost.saturating_add(flight.fee);
         flight.bond.due = due;
         flight.bond.room = reserve.left(now);
-        flight.bond.void = reserve.disturbed.or(order);
+        flight.bond.void = reserve.disturbed().or(order);
         terms.longest
     }
 
@@ -280,7 +280,7 @@ impl<R: DerefMut<Target = [Option<Reserve>]>> Reserves<R> {
     /// [`bears`](crate::engaged::bears); `None`: commands of any length.
     pub(crate) fn set_bound(&mut self, at: usize, bound: Option<Ns>) {
         if let Some(reserve) = self.get_mut(at) {
-            reserve.bound = bound;
+            reserve.set_bound(bound);
         }
     }
 
@@ -312,9 +312,9 @@ impl<R: DerefMut<Target = [Option<Reserve>]>> Reserves<R> {
         for reserve in
             others.filter_map(|(at, reserve)| reserve.as_mut().filter(|_| Some(at) != of))
         {
-            let bound = reserve.bound.filter(|bound| together > *bound);
-            if bound.is_some() || breach && reserve.bound.is_some() {
-                reserve.disturbed = reserve.disturbed.or(Some(Void::Foreign));
+            let bound = reserve.bound().filter(|bound| together > *bound);
+            if bound.is_some() || breach && reserve.bound().is_some() {
+                reserve.set_disturbed(reserve.disturbed().or(Some(Void::Foreign)));
             }
             most = [most, bound].into_iter().flatten().min();
         }
@@ -331,14 +331,14 @@ impl<R: DerefMut<Target = [Option<Reserve>]>> Reserves<R> {
     /// Notes for all reserves that a condition of theirs is broken.
     pub(crate) fn disturb_all(&mut self, why: Void) {
         let reserves = self.all.iter_mut().flatten();
-        reserves.for_each(|reserve| reserve.disturbed = Some(why));
+        reserves.for_each(|reserve| reserve.set_disturbed(Some(why)));
     }
 
     /// No client with a promised deadline has the turn, or is ready and waits: nothing is left of what
     /// has disturbed reserves before.
     pub(crate) fn calm(&mut self) {
         let reserves = self.all.iter_mut().flatten();
-        reserves.for_each(|reserve| reserve.disturbed = None);
+        reserves.for_each(|reserve| reserve.set_disturbed(None));
     }
 
     /// In which time this much is left that is not promised.
