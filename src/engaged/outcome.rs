@@ -28,7 +28,8 @@ impl QueueSet {
 
     /// Whether a wait queue is among them.
     pub(super) fn has(self, at: usize) -> bool {
-        self.iter().any(|one| one == at)
+        // CAST: few wait queues.
+        self.0.checked_shr(at as u32).unwrap_or(0) & 1 != 0
     }
 
     /// Whether there is none.
@@ -38,7 +39,14 @@ impl QueueSet {
 
     /// All of them.
     pub fn iter(self) -> impl Iterator<Item = usize> {
-        (0..WAIT_QUEUES).filter(move |at| self.0 >> *at & 1 != 0)
+        let mut rest = self.0;
+        // As many steps as there are: each event comes by here.
+        core::iter::from_fn(move || {
+            let at = rest.trailing_zeros();
+            rest &= rest.wrapping_sub(1);
+            // CAST: widens.
+            (at < u64::BITS).then_some(at as usize)
+        })
     }
 }
 

@@ -273,9 +273,8 @@ impl<S: Storage<Of<Record>: 'static>> Decider<S> {
             .and_then(|submissions| submissions.holder())?;
         self.leave_over(now, at, &reading.rest);
         let alone = reading.of.undecided.is_empty() && !ended.beside;
-        let breaches = |submissions: Option<&Submissions<S>>| {
-            submissions.map_or(0, |submissions| submissions.counters().breaches)
-        };
+        let breaches =
+            |submissions: Option<&Submissions<S>>| submissions.map_or(0, Submissions::breaches);
         let before = breaches(self.submissions());
         let (mut misses, mut exceeded) = ([None; HT_DEPTH], None);
         for number in 0..ended.count {

@@ -272,6 +272,16 @@ impl<S: Storage<Of<Record>: 'static>> Decider<S> {
         waits && self.silent.is_none() && self.detection.window_of() != Some(at)
     }
 
+    /// Has a thread sleep at a wait queue whose threads [have to wait](Self::queues) anyway, if those
+    /// before it had to: `blocked`. False if it need not.
+    pub fn queue(&mut self, at: usize, blocked: bool) -> (bool, Outcome) {
+        let waits = blocked && self.queues(at);
+        if waits {
+            self.sleeps(at);
+        }
+        (waits, self.outcome())
+    }
+
     /// Threads that sleep at a wait queue.
     pub fn sleepers(&self, at: usize) -> u32 {
         self.sleepers.get(at).copied().unwrap_or(0)

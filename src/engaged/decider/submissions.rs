@@ -111,6 +111,11 @@ impl<S: Storage<Of<Record>: 'static>> Submissions<S> {
         }
     }
 
+    /// Commands longer than declared, since the beginning.
+    pub(super) const fn breaches(&self) -> u64 {
+        self.counters.breaches
+    }
+
     /// The client at a position, if there is one.
     pub fn client(&self, at: usize) -> Option<&Client<S::Of<Record>>> {
         self.clients.get(at)

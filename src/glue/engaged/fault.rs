@@ -36,9 +36,7 @@ impl Engaged {
     /// [`wait`](Self::wait) then. Called by the fault handler, without the gate's lock.
     pub(crate) fn queue(&self, at: usize) -> bool {
         let blocked = self.wait_queues.get(at).filter(|queue| queue.is_blocked());
-        blocked.is_some_and(|queue| {
-            self.ask_for_store(|state, _| (state.queue(queue, at), Outcome::default()))
-        })
+        blocked.is_some_and(|queue| self.ask_for_store(|state, _| state.queue(queue, at)))
     }
 
     /// Whether a client may store to a page now; if not, the caller has to [`wait`](Self::wait).

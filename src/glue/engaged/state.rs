@@ -130,12 +130,8 @@ impl State {
 
     /// Has the caller's thread sleep at a wait queue whose threads have to wait anyway. False if
     /// they need not.
-    pub(super) fn queue(&mut self, wait_queue: &WaitQueue, at: usize) -> bool {
-        let waits = wait_queue.is_blocked() && self.decider.queues(at);
-        if waits {
-            self.decider.sleeps(at);
-        }
-        waits
+    pub(super) fn queue(&mut self, wait_queue: &WaitQueue, at: usize) -> (bool, Outcome) {
+        self.decider.queue(at, wait_queue.is_blocked())
     }
 
     /// Decides on a store to a page. The caller's thread sleeps if the client has to wait.

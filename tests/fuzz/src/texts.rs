@@ -4,9 +4,9 @@
 
 use clap::Parser;
 use loga::policies::NAMES;
+use loga_cli::cluster::opinion::{opinion, Times, MAX_AGE_S, MAX_GPUS};
 use loga_cli::commands::slurm::controller::known;
 use loga_cli::commands::spec;
-use loga_cli::cluster::opinion::{opinion, Times, MAX_AGE_S, MAX_GPUS};
 use loga_cli::history::keeper::{Answers, Peer};
 use loga_cli::history::table::{KEYS_MAX, KEYS_OF_USER_MAX};
 use loga_cli::history::{checked_name, file};

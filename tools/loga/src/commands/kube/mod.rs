@@ -16,7 +16,7 @@
 //! | [`api`] | the API server, over HTTPS |
 //! | `double` | an API server for tests |
 //!
-//! [`cluster`](crate::exporters) reads the nodes.
+//! [`cluster`](crate::cluster) reads the nodes.
 
 pub mod annotation;
 pub mod api;

@@ -12,7 +12,7 @@
 //! | [`task`] | TaskProlog |
 //! | [`program`] | asking other programs |
 //!
-//! [`cluster`](crate::exporters) reads the nodes.
+//! [`cluster`](crate::cluster) reads the nodes.
 
 pub mod controller;
 pub mod job;
