@@ -122,7 +122,7 @@ impl<S: Storage<Of<Record>: 'static>> Decider<S> {
 
     fn action(&mut self, now: Ns) -> Action {
         if let Some(since) = self.silent.take() {
-            // Turns that were granted meanwhile were seen by nobody.
+            // The completion thread has not seen the turns that were granted meanwhile.
             self.forget_turn(now);
             return Action::Resume(now.saturating_sub(since));
         }

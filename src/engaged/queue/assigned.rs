@@ -45,7 +45,7 @@ impl Default for WaitQueues {
 }
 
 impl WaitQueues {
-    /// Nobody has or had one.
+    /// All are vacant, and no user had one.
     pub(crate) fn clear(&mut self) {
         self.0.fill(Assigned::default());
     }

@@ -38,9 +38,9 @@ pub(super) struct Posterior {
     running: u32,
     /// Whether one waits.
     waits: bool,
-    /// No more than this is left after the commands in flight: a capacity, unless more was left when
-    /// the first of them started.
-    most: i64,
+    /// More than a capacity was left when the first of those in flight started: its client was held up,
+    /// and catches up.
+    catches_up: bool,
 }
 
 impl Posterior {
@@ -51,7 +51,7 @@ impl Posterior {
             next: now.saturating_add(terms.period),
             running: 0,
             waits: false,
-            most: 0,
+            catches_up: false,
         }
     }
 
@@ -111,12 +111,7 @@ impl Keeper for Posterior {
     fn start(&mut self, terms: &Terms, now: Ns, _: Ns) {
         *self = self.at(terms, now);
         if self.running == 0 {
-            let capacity = signed(terms.capacity);
-            self.most = if self.left > capacity {
-                i64::MAX
-            } else {
-                capacity
-            };
+            self.catches_up = self.left > signed(terms.capacity);
         }
         self.running = self.running.saturating_add(1);
     }
@@ -126,8 +121,8 @@ impl Keeper for Posterior {
         let least = signed(terms.capacity_in(MAX_DEBT)).saturating_neg();
         self.left = self.left.saturating_sub(signed(used)).max(least);
         self.running = self.running.saturating_sub(1);
-        if self.running == 0 && !self.waits {
-            self.left = self.left.min(self.most);
+        if self.running == 0 && !self.waits && !self.catches_up {
+            self.left = self.left.min(signed(terms.capacity));
         }
         *self = self.at(terms, now);
     }

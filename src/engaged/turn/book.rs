@@ -9,7 +9,7 @@
 //!   them.
 //! - Without a completion for [`MAX_GRANT`] while others wait, all other clients pass (the turn is
 //!   *open*) until what is in flight has completed or its holder has left. Without a holder no turn is
-//!   open, and nobody overlaps with it.
+//!   open, and no client overlaps with it.
 
 use crate::engaged::limits::{HT_DEPTH, HT_SLICE, MAX_GRANT};
 use crate::engaged::reserve::Flight;
@@ -53,7 +53,7 @@ impl Turn {
         let is_held = self.holder.is_some();
         match () {
             () if is_held != (self.count > 0) => Some("a holder and nothing in flight, or none"),
-            () if self.open && !is_held => Some("a turn is open that nobody has"),
+            () if self.open && !is_held => Some("a turn is open without a holder"),
             () if self.overlaps.is_some() && !self.open => {
                 Some("an overlap with a turn that is not open")
             }
@@ -151,7 +151,7 @@ impl Turn {
         self.overlaps.take()
     }
 
-    /// Nobody has it any more.
+    /// It has no holder any more.
     pub(crate) fn forget(&mut self) {
         self.holder = None;
         (self.count, self.open) = (0, false);

@@ -5,7 +5,7 @@
 //! something is due, and for good while no submission is decided on.
 
 use super::opening::Opening;
-use super::scheduler::{Engaged, MAX_PROTECTED};
+use super::scheduler::Engaged;
 use super::state::State;
 use crate::engaged::{Action, Doing, Leftovers, Reading, Running, LEFTOVERS};
 use crate::glue::control::events;
@@ -18,7 +18,6 @@ use crate::glue::kernel::thread::{self, WakeFlag, Work};
 use crate::glue::trace;
 use crate::ids::Chid;
 use crate::regs::{self, ChannelState, Occupant, Ring, Work as ChannelWork};
-use crate::track::pages::SLOTS;
 use crate::units::Ns;
 use kernel::sync::atomic::{Relaxed, Release};
 use kernel::sync::Arc;
@@ -255,14 +254,7 @@ impl Engaged {
 
     /// Reads whether protected clients have work.
     fn read_protected(&self, gpu: &Gpu) {
-        let mut channels = [None; MAX_PROTECTED * SLOTS];
-        {
-            let pages = self.protected_pages.lock();
-            let all = pages.iter().flat_map(|gate| gate.channels());
-            for (element, (_, chid)) in channels.iter_mut().zip(all) {
-                *element = Some(chid);
-            }
-        }
+        let (_, channels) = self.protected_channels();
         let busy = self.is_surely_busy(gpu, ChannelState::is_compute, || {
             channels.iter().flatten().copied()
         });

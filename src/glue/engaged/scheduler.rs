@@ -27,10 +27,12 @@ use crate::glue::kernel::ffi;
 use crate::glue::kernel::pi_mutex::{new_pi_mutex, PiMutex};
 use crate::glue::kernel::store_queue::Whom;
 use crate::glue::kernel::thread::Waker;
+use crate::ids::Chid;
 use crate::knobs::Config;
 use crate::policies::dispatch::DispatcherKind;
 use crate::quota::Tenant;
 use crate::regs::{self, Chip};
+use crate::track::pages::SLOTS;
 use crate::units::Ns;
 use kernel::new_spinlock;
 use kernel::prelude::*;
@@ -191,13 +193,20 @@ impl Engaged {
 
     /// Takes note of `protected_pages`, which the caller has changed.
     pub(super) fn protected_changed(&self) {
-        let pages = self.protected_pages.lock();
-        let is_protected = |chid| {
-            let mut all = pages.iter().flat_map(|gate| gate.channels());
-            all.any(|(_, of)| of == chid)
-        };
-        let any = !pages.is_empty();
+        let (any, channels) = self.protected_channels();
+        let is_protected = |chid| channels.contains(&Some(chid));
         self.tell(|state, now| state.decider.set_protected(now, any, is_protected));
+    }
+
+    /// Whether there are pages of protected clients, and the channels of these.
+    pub(super) fn protected_channels(&self) -> (bool, [Option<Chid>; MAX_PROTECTED * SLOTS]) {
+        let mut channels = [None; MAX_PROTECTED * SLOTS];
+        let pages = self.protected_pages.lock();
+        let all = pages.iter().flat_map(|gate| gate.channels());
+        for (element, (_, chid)) in channels.iter_mut().zip(all) {
+            *element = Some(chid);
+        }
+        (!pages.is_empty(), channels)
     }
 
     /// Keeps the engine free after work of protected clients as long as the knobs say.

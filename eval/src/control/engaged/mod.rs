@@ -94,7 +94,7 @@ impl Engaged {
         let submissions = Submissions::new(dispatcher, places.collect(), vec![None; SPECS + 1]);
         let (specs, members) = members::specs_and_members(clients, shared)?;
         let mut decider = Decider::default();
-        // Nobody sleeps yet.
+        // No thread sleeps yet.
         let _ = decider.replace(Ns::ZERO, &mut Some(submissions));
         decider.set_linger(policy.linger.0, policy.linger_adapts);
         let _ = decider.set_specs(Ns::ZERO, &specs, &specs.bounds());
