@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `[pure]` The processes of one GPU, and the list of those that are awake: see `awake`.
+//! `[pure]` The processes of one GPU, and the list of those that are awake: see `activity`.
 
 use super::activity::{Activity, END};
 use super::member::Member;
