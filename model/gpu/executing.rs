@@ -104,14 +104,15 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
             return;
         };
         channel.fetch.launch = None;
-        channel.status = Status::Idle;
-        if channel.schedulable() {
-            let fetched = self.fetch(chid, engine, bus);
-            if self.timing.doorbell_ns == 0 && fetched != Fetched::Drained {
-                self.ring_doorbell(chid, bus);
-            }
+        let fetched = if channel.schedulable() {
+            self.fetch(chid, engine, bus)
+        } else {
+            Fetched::Drained
+        };
+        self.show_fetched(chid, fetched, bus);
+        if self.timing.doorbell_ns == 0 && fetched != Fetched::Drained {
+            self.ring_doorbell(chid, bus);
         }
-        self.publish_channel(chid, bus);
     }
 
     /// Serves a preempt request once the engine is idle; true if the context is being saved.

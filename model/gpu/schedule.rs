@@ -199,6 +199,15 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
         } else {
             Fetched::Drained
         };
+        self.show_fetched(chid, fetched, bus);
+        if fetched == Fetched::Launch {
+            self.remember(chid);
+        }
+        fetched == Fetched::More
+    }
+
+    /// Shows what a fetch found in a channel whose command does not run.
+    pub(super) fn show_fetched<B: Bus>(&mut self, chid: Chid, fetched: Fetched, bus: &mut B) {
         if let Some(channel) = self.channels.get_mut(usize::from(chid.0)) {
             channel.status = match fetched {
                 Fetched::Launch | Fetched::More => Status::Pending,
@@ -207,10 +216,6 @@ impl<S: DerefMut<Target = [Channel]>> Gpu<S> {
             };
         }
         self.publish_channel(chid, bus);
-        if fetched == Fetched::Launch {
-            self.remember(chid);
-        }
-        fetched == Fetched::More
     }
 
     /// The channel of the next command: the resident context's while its timeslice lasts, else

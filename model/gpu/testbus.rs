@@ -54,6 +54,8 @@ pub(super) struct TestBus {
     pub(super) status: u32,
     /// Times that GR was shown without work.
     pub(super) idle_shown: u32,
+    /// Times that a channel was shown without work.
+    pub(super) channels_idle: u32,
     /// Delay from the beginning of a call to the change of the registers.
     pub(super) lag: u64,
 }
@@ -75,6 +77,7 @@ impl TestBus {
             faults: [0; CHANNELS],
             status: 0,
             idle_shown: 0,
+            channels_idle: 0,
             lag: 0,
         }
     }
@@ -172,6 +175,8 @@ impl Bus for TestBus {
             self.status = value;
             self.idle_shown += u32::from(value & regs::STATUS_BUSY == 0);
         }
+        let states = (regs::CHANNEL..entry(CHANNELS as u16)).contains(&offset) && offset % 8 == 4;
+        self.channels_idle += u32::from(states && value & regs::CHANNEL_BUSY == 0);
     }
 
     fn record(&mut self, interval: Interval) {

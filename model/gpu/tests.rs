@@ -212,6 +212,28 @@ mod scheduling {
         assert_eq!(runs(&bus, 2), Some((110_000, 110_100, 2)));
     }
 
+    // Regression: between two commands a channel was shown without work until the next had begun.
+    #[test]
+    fn channel_with_commands_left_is_shown_with_work_all_along() {
+        for doorbell_ns in [0, 10] {
+            let (mut bus, mut table) = (TestBus::new(), [Channel::NEW; CHANNELS]);
+            let timing = Timing {
+                doorbell_ns,
+                ..FREE
+            };
+            let mut gpu = gpu(timing, [0b10, 0], &mut table, &mut bus);
+            for payload in 1..=4 {
+                bus.submit(1, 100, payload);
+            }
+            gpu.ring_doorbell(Chid(1), &mut bus);
+            bus.channels_idle = 0;
+            run(&mut gpu, &mut bus, 0, 399);
+            assert_eq!((bus.semaphore(1), bus.channels_idle), (3, 0));
+            run(&mut gpu, &mut bus, 399, 500);
+            assert_eq!((bus.semaphore(1), bus.channels_idle), (4, 1));
+        }
+    }
+
     // Regression: a switch of 5 us took 9 when each of its parts was noticed late.
     #[test]
     fn switch_seen_late_ends_as_planned() {
