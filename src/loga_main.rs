@@ -80,13 +80,6 @@ impl PinnedDrop for Loga {
 }
 
 /// This module, for taking references on it.
-#[cfg(linux_7_3)]
 pub(crate) fn this_module() -> *mut bindings::module {
-    kernel::module::this_module::<Loga>().as_ptr()
-}
-
-/// This module, for taking references on it: as `module!` declares it before Linux 7.3.
-#[cfg(not(linux_7_3))]
-pub(crate) fn this_module() -> *mut bindings::module {
-    THIS_MODULE.as_ptr()
+    &raw mut bindings::__this_module
 }

@@ -9,6 +9,7 @@
 
 use super::board::{Apertures, Board, Owner};
 pub use super::clock::now;
+use super::compat::{new_listeners_lock, ListenersLock};
 use super::params::Params;
 use super::raw_lock::{new_raw_spinlock, RawSpinLock};
 use super::space::{Listeners, Space, SPACES};
@@ -20,12 +21,6 @@ use kernel::ffi::c_void;
 use kernel::prelude::*;
 use kernel::types::Opaque;
 use kernel::{bindings, pr_warn_once};
-#[cfg(linux_7_3)]
-use kernel::{new_spinlock_irq as new_listeners_lock, sync::SpinLockIrq as ListenersLock};
-// Before Linux 7.3 the kernel crate has no lock that turns interrupts off; without PREEMPT_RT, whose
-// locks sleep, the raw one is as good.
-#[cfg(not(linux_7_3))]
-use {new_raw_spinlock as new_listeners_lock, RawSpinLock as ListenersLock};
 
 /// Calls of the state machine in one tick for what became due during the tick.
 const CATCH_UPS: u32 = 8;
@@ -41,10 +36,10 @@ const INSTANCE_SIZE: u64 = 0x1000;
 /// Bytes of a runlist in video memory.
 const RUNLIST_SIZE: u64 = 0x10000;
 
-#[cfg(linux_7_3)]
-const NO_RESTART: bindings::hrtimer_restart = bindings::hrtimer_restart::HRTIMER_NORESTART;
-#[cfg(not(linux_7_3))]
-const NO_RESTART: bindings::hrtimer_restart = bindings::hrtimer_restart_HRTIMER_NORESTART;
+#[allow(improper_ctypes)]
+extern "C" {
+    fn loga_model_timer_setup(timer: *mut bindings::hrtimer);
+}
 
 /// The state behind the lock.
 pub struct Core {
@@ -122,14 +117,7 @@ impl Machine {
                 timer <- Opaque::ffi_init(|timer| {
                     // SAFETY: `timer` points to the memory of this object's timer, which is pinned
                     // and lives until `stop` has cancelled it.
-                    unsafe {
-                        bindings::hrtimer_setup(
-                            timer,
-                            Some(expired),
-                            bindings::CLOCK_MONOTONIC as bindings::clockid_t,
-                            bindings::hrtimer_mode_HRTIMER_MODE_ABS_PINNED_HARD,
-                        )
-                    }
+                    unsafe { loga_model_timer_setup(timer) }
                 }),
                 params,
                 at,
@@ -393,18 +381,17 @@ pub struct ChannelSetup {
     pub runlist: u32,
 }
 
-/// The timer's callback, on CPU 0 in hard interrupt context.
-unsafe extern "C" fn expired(timer: *mut bindings::hrtimer) -> bindings::hrtimer_restart {
-    // SAFETY: Only `Machine::new` sets this callback, for the timer inside a machine that lives
-    // until `stop` has waited for it; `Opaque` has the layout of its contents.
+/// The timer has expired: called by `shim.c` on CPU 0 in hard interrupt context.
+#[no_mangle]
+unsafe extern "C" fn loga_model_expired(timer: *mut bindings::hrtimer) {
+    // SAFETY: Only `Machine::new` sets up such a timer, inside a machine that lives until `stop` has
+    // waited for it; `Opaque` has the layout of its contents.
     let machine = unsafe {
         &*timer
             .byte_sub(core::mem::offset_of!(Machine, timer))
             .cast::<Machine>()
     };
     machine.tick(false);
-    // `tick` started the timer again if there is a next event.
-    NO_RESTART
 }
 
 /// Runs on CPU 0 on behalf of [`Machine::kick`].
@@ -415,7 +402,7 @@ unsafe extern "C" fn kicked(machine: *mut c_void) {
 
 /// Runs after the timer's callback, outside of the card's lock.
 unsafe extern "C" fn deliver(work: *mut bindings::irq_work) {
-    // SAFETY: As in `expired`, for the work of the same machine.
+    // SAFETY: As in `loga_model_expired`, for the work of the same machine.
     let machine = unsafe {
         &*work
             .byte_sub(core::mem::offset_of!(Machine, notices))

@@ -23,10 +23,12 @@
 //! | [`file`] | the nodes: open, release, poll, registration |
 //! | [`mapping`] | mmap and page faults |
 //! | [`debugfs`] | the ground truth for people and tests |
+//! | [`compat`] | what differs between kernels |
 
 pub mod board;
 pub mod channels;
 pub mod clock;
+pub mod compat;
 pub mod debugfs;
 pub mod file;
 pub mod ioctl;

@@ -4,6 +4,7 @@
  * inline functions and macros that the kernel's bindings leave out.
  */
 
+#include <linux/hrtimer.h>
 #include <linux/io.h>
 #include <linux/mm.h>
 #include <linux/module.h>
@@ -15,7 +16,11 @@
 int loga_model_set_lost(bool lost);
 int loga_model_set_registers(unsigned int what);
 
+/* Defined in glue/machine.rs. */
+void loga_model_expired(struct hrtimer *timer);
+
 /* Called by the Rust files. */
+void loga_model_timer_setup(struct hrtimer *timer);
 void loga_model_raw_lock_init(raw_spinlock_t *lock, const char *name, struct lock_class_key *key);
 unsigned long loga_model_raw_lock(raw_spinlock_t *lock);
 bool loga_model_raw_trylock(raw_spinlock_t *lock, unsigned long *flags);
@@ -107,6 +112,19 @@ bool loga_model_is_cow(struct vm_area_struct *vma)
 {
 	/* As vma_is_cow_mapping(), which is there from Linux 7.3 on. */
 	return (vma->vm_flags & (VM_SHARED | VM_MAYWRITE)) == VM_MAYWRITE;
+}
+
+static enum hrtimer_restart expired(struct hrtimer *timer)
+{
+	loga_model_expired(timer);
+	/* It was started again if there is a next event. */
+	return HRTIMER_NORESTART;
+}
+
+/* The timer of a card: its callback runs in hard interrupt context. */
+void loga_model_timer_setup(struct hrtimer *timer)
+{
+	hrtimer_setup(timer, expired, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_PINNED_HARD);
 }
 
 /* As rust/helpers/spinlock.c does for locks that may sleep under PREEMPT_RT. */

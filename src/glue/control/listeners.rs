@@ -13,6 +13,7 @@
 use super::permission::Reader;
 use super::refused::Refused;
 use crate::error;
+use crate::glue::kernel::compat::delta_from_nanos;
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::process::Process;
 use crate::quota::{Held, Quota, Tenant};
@@ -30,7 +31,6 @@ use kernel::sync::aref::ARef;
 use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::{Arc, SpinLock};
 use kernel::time::delay::fsleep;
-use kernel::time::Delta;
 use kernel::types::Opaque;
 
 /// Most files that may listen. Those who may read everything have as many again, so that no user can
@@ -158,7 +158,7 @@ impl Listener {
         let left = due.saturating_sub(ffi::now());
         if !left.is_zero() {
             // TIMEOUT: at most the pause. CAST: it is short.
-            fsleep(Delta::from_nanos(left.get() as i64));
+            fsleep(delta_from_nanos(left.get() as i64));
         }
         self.last_snapshot.store(ffi::now().get(), Relaxed);
     }

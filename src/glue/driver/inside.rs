@@ -35,7 +35,7 @@ impl InModule {
 
 impl Drop for InModule {
     fn drop(&mut self) {
-        IN_FLIGHT.fetch_sub(1, Full);
+        IN_FLIGHT.fetch_add(-1, Full);
     }
 }
 
@@ -101,7 +101,7 @@ impl InWrapper {
 
 impl Drop for InWrapper {
     fn drop(&mut self) {
-        USERS.fetch_sub(1, Full);
+        USERS.fetch_add(-1, Full);
     }
 }
 

@@ -114,7 +114,7 @@ impl NewMapping {
         // SAFETY: `mapping` lives until the last area that points to it is closed.
         unsafe { (*vma).vm_ops = &raw const (*mapping).ops };
         // SAFETY: The caller's promise; the range is all of the area.
-        unsafe { bindings::zap_special_vma_range(vma, start, end.saturating_sub(start)) };
+        unsafe { ffi::loga_zap(vma, start, end.saturating_sub(start)) };
         Ok(())
     }
 }
@@ -271,7 +271,7 @@ unsafe extern "C" fn close(vma: *mut bindings::vm_area_struct) {
         // SAFETY: The driver's own function, called for its own area.
         unsafe { close(vma) };
     }
-    if mapping.parts.fetch_sub(1, Full) != 1 {
+    if mapping.parts.fetch_add(-1, Full) != 1 {
         mapping.gpu.unmapped(mapping.page);
         return;
     }
@@ -307,7 +307,7 @@ unsafe extern "C" fn make_writable(vmf: *mut bindings::vm_fault) -> bindings::vm
 unsafe fn remove_entry(vma: *mut bindings::vm_area_struct, address: usize) {
     let page = address & !(kernel::page::PAGE_SIZE.wrapping_sub(1));
     // SAFETY: The caller's promise.
-    unsafe { bindings::zap_special_vma_range(vma, page, kernel::page::PAGE_SIZE) };
+    unsafe { ffi::loga_zap(vma, page, kernel::page::PAGE_SIZE) };
 }
 
 /// How long a thread sleeps that found the gate locked.

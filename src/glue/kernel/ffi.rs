@@ -137,6 +137,7 @@ extern "C" {
     ) -> c_int;
     pub(crate) fn loga_wake_some(queue: *mut bindings::wait_queue_head_t, count: c_int);
     pub(crate) fn loga_wait(queue: *mut bindings::wait_queue_head_t, empty: *const u32) -> c_int;
+    pub(crate) fn loga_zap(vma: *mut bindings::vm_area_struct, addr: usize, len: usize);
     pub(crate) fn loga_hide(vma: *mut bindings::vm_area_struct) -> bool;
     pub(crate) fn loga_unhide(vma: *mut bindings::vm_area_struct);
     pub(crate) fn loga_refill(vma: *mut bindings::vm_area_struct) -> c_int;

@@ -5,6 +5,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `ffi`, `shim.c`, `process.c` | C functions that the other files call |
+//! | `compat`, `compat.h`, `kernels.mk` | what differs between kernels |
 //! | `thread` | kernel threads, and how they are woken |
 //! | `pi_mutex` | a mutex with priority inheritance |
 //! | `preempt` | disabling preemption, and yielding |
@@ -16,6 +17,7 @@
 //! | `print` | texts of the pure parts, for the log |
 //! | `order` | sorting without a panic |
 
+pub(crate) mod compat;
 pub(crate) mod ffi;
 pub(crate) mod order;
 pub(crate) mod pi_mutex;

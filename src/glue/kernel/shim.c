@@ -264,6 +264,12 @@ void loga_wake_some(wait_queue_head_t *queue, int count)
 	__wake_up(queue, TASK_NORMAL, count, NULL);
 }
 
+/* Removes the entries of a part of an area of a device's pages. */
+void loga_zap(struct vm_area_struct *vma, unsigned long addr, unsigned long len)
+{
+	zap_special_vma_range(vma, addr, len);
+}
+
 /*
  * Makes the driver's mmap create entries without any access, for an area under
  * construction. Not for private mappings, which LoGA does not touch.

@@ -10,6 +10,8 @@
 #include <linux/poll.h>
 #include <linux/wait.h>
 
+#include "compat.h"
+
 /* Levels of cgroups that LoGA considers, from the root on: MAX_LEVELS in setting.rs. */
 #define LOGA_LEVELS 16
 
@@ -66,6 +68,7 @@ bool loga_fault_may_wait(const struct vm_fault *vmf);
 int loga_store_wait(wait_queue_head_t *queue, const u32 *shut, u64 timeout_ns);
 void loga_wake_some(wait_queue_head_t *queue, int count);
 int loga_wait(wait_queue_head_t *queue, const u32 *empty);
+void loga_zap(struct vm_area_struct *vma, unsigned long addr, unsigned long len);
 bool loga_hide(struct vm_area_struct *vma);
 void loga_unhide(struct vm_area_struct *vma);
 int loga_refill(struct vm_area_struct *vma);

@@ -91,7 +91,8 @@ impl StoreQueue {
                 most.get(),
             )
         };
-        self.sleepers.fetch_sub(1, Relaxed);
+        // Minus one: the addition wraps.
+        self.sleepers.fetch_add(u32::MAX, Relaxed);
         self.wake_next();
         result
     }

@@ -10,7 +10,7 @@ use kernel::sync::atomic::{Atomic, Full, Relaxed};
 /// [`take`](Self::take), or count all of it: it is an estimate.
 pub(crate) struct TurnWaits {
     /// Threads that wait.
-    sleepers: Atomic<u32>,
+    sleepers: Atomic<i32>,
     /// Since when, in ns; not before the last [`take`](Self::take).
     since: Atomic<u64>,
     /// What was waited since then, in ns, and is over.
@@ -36,7 +36,7 @@ impl TurnWaits {
     /// It waits no longer. Any context.
     pub(crate) fn end(&self, now: Ns) {
         let since = self.since.load(Relaxed);
-        if self.sleepers.fetch_sub(1, Full) == 1 {
+        if self.sleepers.fetch_add(-1, Full) == 1 {
             self.waited
                 .fetch_add(now.get().saturating_sub(since), Relaxed);
         }

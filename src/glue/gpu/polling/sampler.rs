@@ -17,6 +17,7 @@ use crate::account::sparse::Sparse;
 use crate::account::waits::Waits;
 use crate::account::{Copies, Slot};
 use crate::glue::gpu::device::Device;
+use crate::glue::kernel::compat::delta_from_nanos;
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::storage::Vectors;
 use crate::glue::kernel::thread::Waker;
@@ -31,7 +32,7 @@ use kernel::time::hrtimer::{
     ArcHrTimerHandle, HrTimer, HrTimerCallback, HrTimerCallbackContext, HrTimerPointer,
     HrTimerRestart, RelativePinnedHardMode,
 };
-use kernel::time::{Delta, Instant, Monotonic};
+use kernel::time::{Instant, Monotonic};
 
 /// Least time to the next sample: a timer must be set to a time in the future.
 const LEAST_STEP: Ns = Ns::from_us(1);
@@ -147,7 +148,7 @@ impl SampleTimer {
         unsafe { *self.state.0.get() = Some(samples) };
         let step = i64::try_from(step.max(LEAST_STEP).get()).unwrap_or(i64::MAX);
         ArmedTimer {
-            handle: self.clone().start(Delta::from_nanos(step)),
+            handle: self.clone().start(delta_from_nanos(step)),
             timer: self.clone(),
         }
     }
@@ -197,7 +198,7 @@ impl HrTimerCallback for SampleTimer {
         };
         // `forward` counts from the time at which the timer should have expired.
         let step = i64::try_from(next.get()).unwrap_or(i64::MAX);
-        timer.forward(now, Delta::from_nanos(step.saturating_add(late)));
+        timer.forward(now, delta_from_nanos(step.saturating_add(late)));
         HrTimerRestart::Restart
     }
 }
