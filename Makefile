@@ -38,6 +38,7 @@ help:
 	@echo 'make install          programs, units, man pages: DESTDIR=, PREFIX=/usr/local; make uninstall'
 	@echo 'make install-module   out/loga.ko into /lib/modules of the same kernel'
 	@echo 'make package          Debian packages loga and loga-dkms, into out/packages'
+	@echo 'make test-kernels     modules without a warning and the demonstration on each Linux that they fit: 7.0 to 7.3'
 	@echo 'make test-package     packages, DKMS and the unmodified kernel of Debian 13 backports in a clean root'
 	@echo 'make test-nvidia      check against the real drivers 470 and 550 (fetches non-free packages)'
 	@echo 'make kernel           only the set-up: packages, tools, kernel, emulator'
@@ -83,6 +84,10 @@ test-debug: kernel
 # Builds the kernel that it needs, as test-debug.
 test-slurm: kernel
 	@tests/vm/slurm
+
+# Builds the kernels that it needs, as test-debug.
+test-kernels:
+	@tests/vm/kernels $(RELEASES)
 
 # SEED and TARGET may be given too.
 fuzz: kernel
@@ -174,4 +179,4 @@ test-nvidia: kernel
 clean:
 	@tests/vm/clean
 
-.PHONY: help kernel demo check test test-all flakes reproduce test-hostile test-debug test-slurm fuzz cycles soak vm shell module bench figures bench-host card eval papers manuals install uninstall install-module package test-package test-nvidia clean
+.PHONY: help kernel demo check test test-all flakes reproduce test-hostile test-debug test-slurm test-kernels fuzz cycles soak vm shell module bench figures bench-host card eval papers manuals install uninstall install-module package test-package test-nvidia clean

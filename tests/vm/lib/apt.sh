@@ -74,12 +74,12 @@ keyring() {
 
 # private_apt NAME "SUITE COMPONENT.." ..: prepares a list of its own and
 # fetches its indexes; sets the array `private` to the options that use it. With
-# private_kind=deb-src, of sources.
+# private_kind=deb-src, of sources; with private_mirror and private_keyring, of another archive.
 private_apt() {
 	local folder=$cache/apt/$1 uri key suite
 	shift
-	uri=$(mirror) || exit 1
-	key=$(keyring) || exit 1
+	uri=${private_mirror:-$(mirror)} || exit 1
+	key=${private_keyring:-$(keyring)} || exit 1
 	mkdir -p "$folder/lists/partial" "$folder/archives/partial"
 	for suite in "$@"; do
 		echo "${private_kind:-deb} [signed-by=$key] $uri $suite"
@@ -112,4 +112,21 @@ install_newer() {
 		-t "$codename-backports" "$package" ||
 		die "cannot install $package from $codename-backports, see $cache/log/install-$package.log"
 	rm -rf "$cache/apt/backports/archives"
+}
+
+# Sets `ubuntu` and `ubuntu_keys`: Ubuntu's mirror, which debootstrap knows unless UBUNTU_MIRROR names
+# one, and the keys of its lists, of which Debian has a package.
+find_ubuntu() {
+	local folder=$cache/apt/ubuntu-keys
+	install_missing debootstrap bzip2
+	# The first mirror is that of releases that are no longer kept.
+	ubuntu=${UBUNTU_MIRROR:-$(sed '/amd64/,/esac/!d' /usr/share/debootstrap/scripts/gutsy |
+		awk '$1 == "default_mirror" { uri = $2 } END { print uri }')}
+	ubuntu_keys=$folder/usr/share/keyrings/ubuntu-archive-keyring.gpg
+	[ ! -e "$ubuntu_keys" ] || return 0
+	private_apt keys "trixie main"
+	mkdir -p "$folder"
+	(cd "$folder" && logged ubuntu-keys apt-get "${private[@]}" download ubuntu-keyring) ||
+		die "cannot fetch the keys of Ubuntu's lists"
+	dpkg -x "$folder"/ubuntu-keyring_*.deb "$folder" || die "cannot unpack the keys of Ubuntu's lists"
 }
