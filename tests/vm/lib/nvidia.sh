@@ -3,33 +3,37 @@
 #
 # Branches of NVIDIA's driver: Debian's packages with its source and with the
 # programs and libraries of the same version, what the source needs to build
-# against a kernel as new as ours, and its modules. Everything stays in the
-# cache; nothing is installed.
+# against a kernel as new as ours (packaging/nvidia/, where each patch says what
+# it is), and its modules. Everything stays in the cache; nothing is installed.
 
 # Only this suite has versions for kernels as new as ours.
 nvidia_suite="sid non-free contrib"
 
 # select_branch NAME: sets `version`, `source_package`, `user_packages`,
-# `fixes`, `folder`, `source` and `built`.
+# `patches` for every kernel as new as ours and `test_patches` for that of the
+# tests alone, `folder`, `source` and `built`.
 select_branch() {
 	case "$1" in
 	470)
 		version=470.256.02
 		source_package=nvidia-tesla-470-kernel-source
 		user_packages=(nvidia-tesla-470-smi libnvidia-tesla-470-ml1 libnvidia-tesla-470-cuda1)
-		fixes=(fix_pat)
+		patches=(pat)
+		test_patches=()
 		;;
 	550)
 		version=550.163.01
 		source_package=nvidia-kernel-source
 		user_packages=(nvidia-smi libnvidia-ml1 libcuda1)
-		fixes=(fix_pat fix_strncpy fix_mmu_notifier)
+		patches=(pat strncpy)
+		test_patches=(mmu-notifier)
 		;;
 	550-open)
 		version=550.163.01
 		source_package=nvidia-open-kernel-source
 		user_packages=(nvidia-smi libnvidia-ml1 libcuda1)
-		fixes=(fix_kernel_7 fix_pat fix_strncpy fix_mmu_notifier fix_resize)
+		patches=(in-irq pat strncpy resize)
+		test_patches=(mmu-notifier)
 		;;
 	*) die "there is no branch $1: 470, 550 or 550-open" ;;
 	esac
@@ -38,41 +42,9 @@ select_branch() {
 	built=$folder/.built-$(basename "$KDIR")
 }
 
-# cpuid_edx() is gone. The line asks whether the processor has PAT, which the
-# kernel knows.
-fix_pat() {
-	sed -i 's/((cpuid_edx(1) & (1 << 16)) == 0)/(!boot_cpu_has(X86_FEATURE_PAT))/' "$source/nvidia/nv-pat.c"
-}
-
-# The kernel has had no strncpy() since 7.2: the driver gets one of its own, in
-# the header that all of its files include.
-fix_strncpy() {
-	sed -i '/^#endif.*_NV_LINUX_H_/i \
-static inline char *strncpy(char *to, const char *from, size_t size)\
-{\
-	size_t length = strnlen(from, size);\
-	memset(memcpy(to, from, length) + length, 0, size - length);\
-	return to;\
-}' "$source/common/inc/nv-linux.h"
-}
-
-# Address translation services on x86 want CONFIG_MMU_NOTIFIER, which the test
-# kernel lacks. Only GPUs newer than the model's use them: no driver registers.
-fix_mmu_notifier() {
-	sed -i '/^#include "uvm_va_space_mm.h"/a \
-#define __mmu_notifier_register(notifier, mm) (-EOPNOTSUPP)\
-#define mmu_notifier_unregister(notifier, mm) do { } while (0)' "$source/nvidia-uvm/uvm_va_space_mm.c"
-}
-
-# pci_resize_resource() has an argument more since 6.19: the BARs that stay.
-fix_resize() {
-	sed -i 's/\(pci_resize_resource(pci_dev, NV_GPU_BAR1, requested_size\))/\1, 0)/' "$source/nvidia/nv-pci.c"
-}
-
 # Debian's package of the open modules is older than that of the proprietary
-# ones, which share these files and are ready for kernel 7.0. os-interface.c they
-# do not share; it calls in_irq(), now in_hardirq().
-fix_kernel_7() {
+# ones, which share these files and are ready for kernel 7.0.
+take_shared_files() {
 	local file theirs
 	theirs=$(select_branch 550 && ready_source && echo "$source") || exit 1
 	for file in conftest.sh Makefile common/inc/nv-mm.h common/inc/nv-time.h \
@@ -80,7 +52,6 @@ fix_kernel_7() {
 		nvidia/nvidia.Kbuild nvidia-uvm/nvidia-uvm.Kbuild; do
 		cp "$theirs/$file" "$source/$file" || die "$file is not in $theirs"
 	done
-	sed -i 's/\bin_irq()/in_hardirq()/' "$source/nvidia/os-interface.c"
 }
 
 # offered PACKAGE: its version in the suite, which must be of the branch.
@@ -94,7 +65,7 @@ offered() {
 # Makes sure that the packages are fetched and unpacked, and the source is
 # ready to be built.
 ready_source() {
-	local package patch fix
+	local package patch
 	[ ! -e "$folder/.unpacked" ] || return 0
 	step "$source_package (non-free: read the licences in $folder before you use it for anything else)"
 	private_apt nvidia "$nvidia_suite"
@@ -114,8 +85,12 @@ ready_source() {
 		patch -d "$source" -p1 -s -f < "$source/debian/patches/$patch" > /dev/null ||
 			die "patch $patch of $source_package does not apply"
 	done < <(cat "$source/debian/patches/series" 2>/dev/null)
-	for fix in "${fixes[@]}"; do
-		$fix || die "$fix failed on $source_package"
+	[ "$source_package" != nvidia-open-kernel-source ] || take_shared_files
+	# Without fuzz: a source that has changed is looked at by a person.
+	for patch in "${patches[@]}" "${test_patches[@]}"; do
+		patch -d "$source" -p1 -s -f --fuzz=0 --no-backup-if-mismatch \
+			< "$root/packaging/nvidia/$patch.patch" > /dev/null ||
+			die "packaging/nvidia/$patch.patch does not apply to $source_package"
 	done
 	rm -f "$folder"/*.deb
 	touch "$folder/.unpacked"
