@@ -9,6 +9,7 @@ use super::device_info::copy_engine;
 use super::register::register;
 use super::{Error, Mmio, USERD_SLOT};
 use crate::ids::{Chipset, MAX_CHANNELS};
+use core::fmt;
 
 register! {
     /// Which chip this is. Source: gv100 `dev_master`.
@@ -27,9 +28,13 @@ register! {
     }
 }
 
-/// Generation of a GPU.
+/// Generation of a GPU, oldest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
+    /// G80 to GT2xx.
+    Tesla,
+    /// GF1xx.
+    Fermi,
     /// GK1xx, GK2xx.
     Kepler,
     /// GM1xx, GM2xx.
@@ -40,6 +45,53 @@ pub enum Family {
     Volta,
     /// TU1xx.
     Turing,
+    /// GA1xx.
+    Ampere,
+    /// AD1xx.
+    Ada,
+    /// GH1xx.
+    Hopper,
+    /// GB1xx, GB2xx.
+    Blackwell,
+}
+
+impl Family {
+    /// The family of a chip, by its architecture (bits 8:4 of the id). Sources: open-gpu-kernel-modules
+    /// `nv_arch.h`, nouveau `engine/device/base.c`.
+    pub const fn of(chipset: Chipset) -> Option<Self> {
+        Some(match chipset.get() >> 4 {
+            0x05 | 0x08..=0x0a => Family::Tesla,
+            0x0c | 0x0d => Family::Fermi,
+            0x0e..=0x10 => Family::Kepler,
+            0x11 | 0x12 => Family::Maxwell,
+            0x13 => Family::Pascal,
+            0x14 | 0x15 => Family::Volta,
+            0x16 => Family::Turing,
+            0x17 => Family::Ampere,
+            0x18 => Family::Hopper,
+            0x19 => Family::Ada,
+            0x1a | 0x1b => Family::Blackwell,
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Family::Tesla => "Tesla",
+            Family::Fermi => "Fermi",
+            Family::Kepler => "Kepler",
+            Family::Maxwell => "Maxwell",
+            Family::Pascal => "Pascal",
+            Family::Volta => "Volta",
+            Family::Turing => "Turing",
+            Family::Ampere => "Ampere",
+            Family::Ada => "Ada",
+            Family::Hopper => "Hopper",
+            Family::Blackwell => "Blackwell",
+        })
+    }
 }
 
 /// What LoGA has to know about a chip.
@@ -114,7 +166,7 @@ pub fn detect(mmio: &impl Mmio) -> Result<Chip, Error> {
     };
     let userd_slot = match family {
         Family::Kepler | Family::Maxwell | Family::Pascal => Some(USERD_SLOT),
-        Family::Volta | Family::Turing => None,
+        _ => None,
     };
     Ok(Chip {
         chipset,
@@ -201,6 +253,27 @@ mod tests {
             // CAST: nine bits fit 16.
             let chipset = Chipset::new(chipset as u16);
             assert_eq!(chip, Err(Error::UnsupportedChip { chipset }));
+        }
+    }
+
+    #[test]
+    fn family_of_a_chip_is_that_of_its_architecture() {
+        for (chipset, family) in [
+            (0x50, Some(Family::Tesla)),
+            (0xd9, Some(Family::Fermi)),
+            (0xf2, Some(Family::Kepler)),
+            (0x106, Some(Family::Kepler)),
+            (0x12b, Some(Family::Maxwell)),
+            (0x134, Some(Family::Pascal)),
+            (0x140, Some(Family::Volta)),
+            (0x168, Some(Family::Turing)),
+            (0x170, Some(Family::Ampere)),
+            (0x180, Some(Family::Hopper)),
+            (0x192, Some(Family::Ada)),
+            (0x1b2, Some(Family::Blackwell)),
+            (0x1c0, None),
+        ] {
+            assert_eq!(Family::of(Chipset::new(chipset)), family);
         }
     }
 

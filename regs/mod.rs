@@ -80,11 +80,13 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::DeviceGone => write!(f, "the device does not answer (all ones)"),
-            Error::UnsupportedChip { chipset } => write!(
-                f,
-                "chip {:#x} is not supported, want Kepler to Pascal",
-                chipset.get()
-            ),
+            Error::UnsupportedChip { chipset } => {
+                write!(f, "chip {:#x} ", chipset.get())?;
+                if let Some(family) = Family::of(*chipset) {
+                    write!(f, "({family}) ")?;
+                }
+                f.write_str("is not supported, want Kepler to Pascal")
+            }
             Error::UnknownChip { boot0 } => {
                 write!(f, "PMC_BOOT_0 {boot0:#010x} names no known chip")
             }

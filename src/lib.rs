@@ -9,7 +9,8 @@
 //! of processes, users and cgroups, and their accounts. [`track`] has the meaning of an RM call or
 //! a mapping; [`rm`] has the numbers and structures of those calls. With a dispatcher, [`engaged`]
 //! decides on each submission: the module and the simulator call it. [`placement`] says on which
-//! GPU a program should start, for the tools and the simulator.
+//! GPU a program should start, for the tools and the simulator. [`compatibility`] has the table of
+//! cards, driver branches, kernels and distributions.
 //!
 //! The words are those of the glossary in `docs/architecture.md`.
 
@@ -26,6 +27,7 @@ pub mod candidate;
 pub mod claims;
 #[cfg(test)]
 mod claims_tests;
+pub mod compatibility;
 pub mod engaged;
 pub mod engine;
 pub mod error;

@@ -7,6 +7,7 @@ pub mod candidate;
 pub mod claims;
 #[cfg(loga_kunit)]
 mod claims_tests;
+pub mod compatibility;
 pub mod engaged;
 pub mod engine;
 pub mod error;

@@ -6,7 +6,7 @@
 //! (`paths`), the table of locks is that of the source (`locks`), and tables of figures are those of the
 //! last committed measurement (`figures`). The tests exist that hold what programs of root believe, and
 //! each of their inputs is listed (`believed`); so is every bounded table with the constants that bound
-//! it (`bounds`).
+//! it (`bounds`). What goes with what is the table of the code (`compatibility`).
 
 #[path = "documents/believed.rs"]
 mod believed;
@@ -14,6 +14,8 @@ mod believed;
 mod bounds;
 #[path = "documents/commits.rs"]
 mod commits;
+#[path = "documents/compatibility.rs"]
+mod compatibility;
 #[path = "documents/figures.rs"]
 mod figures;
 #[path = "documents/glossary.rs"]

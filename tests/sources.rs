@@ -18,6 +18,7 @@ const SHARED: &[&str] = &[
     "src/account",
     "src/candidate.rs",
     "src/claims.rs",
+    "src/compatibility",
     "src/engaged",
     "src/engine",
     "src/error.rs",

@@ -2,24 +2,14 @@
 
 //! `[tool]` Whether a host can do it: card, driver, kernel, programs.
 
+use loga::compatibility::{self, branch_number, IdRange, Kernel, Listed};
+use loga::regs::Family;
 use std::fmt::{self, Display, Formatter};
 use std::fs;
 use std::path::Path;
 
 /// NVIDIA's PCI vendor id.
 const NVIDIA: &str = "0x10de";
-/// PCI device ids that NVIDIA gave to Kepler cards: GK107, GK110, GK104, GK106, GK208. From general
-/// knowledge, no official list; what the module reads from the card itself is decisive.
-const KEPLER: [(u32, u32); 5] = [
-    (0x0fc0, 0x0fff),
-    (0x1000, 0x103f),
-    (0x1180, 0x11bf),
-    (0x11c0, 0x11ff),
-    (0x1280, 0x12bf),
-];
-/// Driver branches that know Kepler and that the module knows.
-const BRANCHES: [u32; 3] = [340, 390, 470];
-
 /// How serious a finding is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Verdict {
@@ -83,6 +73,11 @@ impl Finding {
     }
 }
 
+/// A Kepler by its PCI id: the card of the paper's experiments.
+fn is_kepler(ids: &IdRange) -> bool {
+    ids.family == Family::Kepler && ids.followed().is_ok()
+}
+
 fn card(root: &Path) -> Finding {
     let mut other = None;
     let devices = fs::read_dir(root.join("sys/bus/pci/devices"));
@@ -92,17 +87,23 @@ fn card(root: &Path) -> Finding {
             continue;
         }
         let id = text("device");
-        let number = u32::from_str_radix(id.trim().trim_start_matches("0x"), 16).unwrap_or(0);
+        let number = u16::from_str_radix(id.trim().trim_start_matches("0x"), 16).unwrap_or(0);
         let name = device.file_name();
         let found = format!("{} device {}", name.to_string_lossy(), id.trim());
-        let is_kepler = |(from, to): &(u32, u32)| (*from..=*to).contains(&number);
-        if KEPLER.iter().any(is_kepler) {
+        let ids = compatibility::card(number);
+        if ids.is_some_and(is_kepler) {
             return Finding::fine("card", format!("{found}, a Kepler by its id"));
         }
-        other = Some(found);
+        other = Some(match ids {
+            Some(ids) => format!(
+                "{found}, by its id {}, no Kepler that LoGA knows",
+                ids.family
+            ),
+            None => format!("{found}, no known Kepler"),
+        });
     }
     match other {
-        Some(found) => Finding::doubtful("card", format!("{found}, no known Kepler")),
+        Some(found) => Finding::doubtful("card", found),
         None => Finding::missing("card", "no NVIDIA card"),
     }
 }
@@ -116,24 +117,35 @@ fn driver(root: &Path) -> Finding {
         word.split('.').count() >= 2 && word.starts_with(|c: char| c.is_ascii_digit())
     });
     let version = version.unwrap_or("of unknown version");
-    let branch = version
-        .split('.')
-        .next()
-        .and_then(|branch| branch.parse().ok());
-    match branch {
-        Some(branch) if BRANCHES.contains(&branch) => {
-            Finding::fine("driver", format!("NVIDIA {version}"))
-        }
-        _ => {
-            let tried = format!("tried with the conventions of {BRANCHES:?} only");
-            Finding::doubtful("driver", format!("NVIDIA {version}; {tried}"))
-        }
+    let wanted = compatibility::wanted(&[Family::Kepler]).map(|branch| branch.number);
+    let number = branch_number(version);
+    if number.is_some_and(|number| wanted.clone().any(|wanted| wanted == number)) {
+        return Finding::fine("driver", format!("NVIDIA {version}"));
+    }
+    let found = format!(
+        "NVIDIA {version}; for a Kepler LoGA was tested with the branches {}",
+        Listed(wanted)
+    );
+    let last = compatibility::row_of(Family::Kepler).last;
+    match (number, last) {
+        (Some(number), Some(last)) if number > last => Finding::missing(
+            "driver",
+            format!("{found}; {last} is the last that takes one"),
+        ),
+        _ => Finding::doubtful("driver", found),
     }
 }
 
 fn kernel(root: &Path) -> Finding {
     let release = fs::read_to_string(root.join("proc/sys/kernel/osrelease"));
     let release = release.unwrap_or_default().trim().to_owned();
+    if Kernel::of_release(&release).is_some_and(|kernel| !kernel.is_new_enough()) {
+        let wanted = compatibility::table::MIN_KERNEL;
+        return Finding::missing(
+            "kernel",
+            format!("{release}; LoGA wants Linux {wanted} or later"),
+        );
+    }
     let config = root.join("boot").join(format!("config-{release}"));
     match fs::read_to_string(config) {
         Ok(config) if config.contains("CONFIG_RUST=y") => {

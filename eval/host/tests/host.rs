@@ -323,6 +323,17 @@ fn check_names_what_is_missing() {
         "{}",
         text(&bad)
     );
+    workspace.file("root/proc/sys/kernel/osrelease", "6.1.0\n");
+    let old = text(&check("root"));
+    assert!(
+        old.contains("MISSING  kernel   6.1.0; LoGA wants Linux"),
+        "{old}"
+    );
+    let version = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.95.05\n";
+    workspace.file("root/proc/driver/nvidia/version", version);
+    let late = text(&check("root"));
+    let says = "MISSING  driver   NVIDIA 580.95.05; for a Kepler LoGA was tested with the branches 470 and 340; 470 is the last";
+    assert!(late.contains(says), "{late}");
     let none = text(&check("nowhere"));
     assert!(none.contains("MISSING  card     no NVIDIA card"), "{none}");
     assert!(none.contains("MISSING  driver"), "{none}");
