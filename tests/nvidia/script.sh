@@ -203,7 +203,7 @@ not_followed() {
 	check "a Turing is not attached to" grep -q '^0$' /sys/module/loga/parameters/attach
 	dmesg | grep 'loga: .*not followed' > /tmp/why
 	cat /tmp/why
-	check "LoGA says why" grep -q 'chip 0x164 is not supported' /tmp/why
+	check "LoGA says why" grep -q 'chip 0x164 (Turing) is not supported' /tmp/why
 	as_without turing "not followed"
 	rmmod loga
 	loga-nvidia write "$card" 2008 0

@@ -167,6 +167,12 @@ const char *loga_module_name(const struct module *mod)
 	return mod->name;
 }
 
+/* NULL if the module names no version. */
+const char *loga_module_version(const struct module *mod)
+{
+	return mod->version;
+}
+
 /*
  * Names this module in /sys/module/<driver>/holders, where lsmod and rmmod find
  * who keeps the driver in use. The kernel does so for modules that import symbols.

@@ -16,10 +16,13 @@ use super::leaving::{drain, let_go, wait_for_all_calls, PATIENCE};
 use super::members::OURS;
 use super::operations::Driver;
 use super::tracker::Tracker;
+use crate::compatibility;
 use crate::glue::control::params;
 use crate::glue::control::sysfs::Directory;
 use crate::glue::gpu::device::bar::Found;
 use crate::glue::kernel::ffi::{self, Card};
+use crate::glue::kernel::print::Line;
+use crate::glue::kernel::refusals::{self, refuse};
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::Arc;
@@ -126,6 +129,8 @@ pub(super) fn attach_or_retake() {
         drop(hook);
         let cards = driver.cards();
         tracker.retake_bound(driver.owner(), &cards);
+        // Those that were refused are found again, and refused again.
+        refusals::forget();
         match tracker.find_new(&driver) {
             Ok(found) if found.is_empty() && tracker.refused() == 0 => {}
             Ok(found) => follow(&tracker, found, &cards),
@@ -255,10 +260,13 @@ fn attach(occasion: Occasion) -> Result {
 }
 
 fn build(occasion: Occasion) -> Result<Attachment> {
+    refusals::forget();
     let settings = params::read()?;
     let driver = Driver::find(OURS).inspect_err(|error| {
         if *error == ENODEV && occasion == Occasion::Asked {
-            pr_err!("no NVIDIA driver: no module has character major 195; load the driver first\n");
+            refuse(fmt!(
+                "no NVIDIA driver: no module has character major 195; load the driver first"
+            ));
         }
     })?;
     let driver = Arc::new(driver, GFP_KERNEL)?;
@@ -273,7 +281,9 @@ fn build(occasion: Occasion) -> Result<Attachment> {
     tracker.drop_unbound(driver.owner());
     inside::use_current(current);
     if let Err(error) = driver.hook() {
-        pr_err!("another module hooked the driver at the same time; remove it first\n");
+        refuse(fmt!(
+            "another module hooked the driver at the same time; remove it first"
+        ));
         // TIMEOUT: as in `detach_for_good`; only calls that began between two stores are inside.
         let _ = drain(None);
         inside::forget_current();
@@ -287,6 +297,10 @@ fn build(occasion: Occasion) -> Result<Attachment> {
         settings.config.policy.name(),
         u8::from(settings.config.enforce)
     );
+    // Stand-ins for the driver name no version.
+    if let Some(unknown) = driver.version().and_then(compatibility::remark) {
+        pr_warn!("{}\n", Line(&unknown));
+    }
     Ok(Attachment {
         driver,
         directories,

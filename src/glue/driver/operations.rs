@@ -11,6 +11,7 @@
 //! are detected before LoGA changes the first member.
 
 use crate::glue::kernel::ffi::{self, Card, Ioctl};
+use crate::glue::kernel::refusals::refuse;
 use crate::rm::{CARDS_MAX, CTL_MINOR, MAJOR};
 use core::ptr::NonNull;
 use kernel::bindings;
@@ -92,9 +93,9 @@ impl Driver {
             if error == ENXIO || error == ENODEV {
                 return ENODEV;
             }
-            pr_err!(
-                "the driver's control device ({MAJOR}:{CTL_MINOR}) cannot be opened: {error:?}\n"
-            );
+            refuse(fmt!(
+                "the driver's control device ({MAJOR}:{CTL_MINOR}) cannot be opened: {error:?}"
+            ));
             error
         })?;
         let control = NonNull::new(control).ok_or(ENODEV)?;
@@ -126,9 +127,9 @@ impl Driver {
             // SAFETY: The owner is a live module: the open file holds it.
             || !unsafe { ffi::loga_in_module_data(owner, operations.as_ptr().cast()) }
         {
-            pr_err!(
-                "the driver's file operations are not in its writable data: cannot be hooked\n"
-            );
+            refuse(fmt!(
+                "the driver's file operations are not in its writable data: cannot be hooked"
+            ));
             return Err(ffi::not_supported());
         }
         // SAFETY: As above. A module that is still being initialised may fail to load.
@@ -138,7 +139,9 @@ impl Driver {
         let (Some(open), Some(release), Some(ioctl), Some(mmap)) =
             (ops.open, ops.release, ops.unlocked_ioctl, ops.mmap)
         else {
-            pr_err!("the driver lacks open, release, unlocked_ioctl or mmap: cannot be hooked\n");
+            refuse(fmt!(
+                "the driver lacks open, release, unlocked_ioctl or mmap: cannot be hooked"
+            ));
             return Err(ffi::not_supported());
         };
         let left = does_nothing();
@@ -173,7 +176,7 @@ impl Driver {
         ];
         for (name, function) in names {
             if !function.is_none_or(own) {
-                pr_err!("the driver's file operations are hooked already ({name}), by another copy of LoGA or another module; remove it first\n");
+                refuse(fmt!("the driver's file operations are hooked already ({name}), by another copy of LoGA or another module; remove it first"));
                 return Err(EBUSY);
             }
         }
@@ -204,6 +207,17 @@ impl Driver {
         let name = unsafe { ffi::loga_module_name(self.owner()) };
         // SAFETY: A module's name is a string that lives as long as the module.
         unsafe { CStr::from_char_ptr(name) }.to_str().unwrap_or("?")
+    }
+
+    /// Version of the driver's module, if it names one.
+    pub(super) fn version(&self) -> Option<&'static str> {
+        // SAFETY: By the invariant the owner of the operations is loaded; attaching holds it.
+        let version = unsafe { ffi::loga_module_version(self.owner()) };
+        if version.is_null() {
+            return None;
+        }
+        // SAFETY: Not null: a string that lives as long as the module.
+        unsafe { CStr::from_char_ptr(version) }.to_str().ok()
     }
 
     /// The cards as the driver lists them; none if the caller has no address space for the answer,

@@ -15,6 +15,7 @@ use crate::glue::gpu::Gpu;
 use crate::glue::kernel::ffi::{self, Card, MAX_GPUS};
 use crate::glue::kernel::pi_mutex::{new_pi_mutex, PiMutex};
 use crate::glue::kernel::process::Process;
+use crate::glue::kernel::refusals::refuse;
 use crate::glue::kernel::user_queues::UserQueues;
 use crate::knobs::Poller;
 use crate::track::call::Call;
@@ -132,7 +133,10 @@ impl Tracker {
             }
         }
         if gpus.iter().next().is_none() {
-            pr_err!("module {} drives no GPU that LoGA follows\n", driver.name());
+            refuse(fmt!(
+                "module {} drives no GPU that LoGA follows",
+                driver.name()
+            ));
             return Err(if refused == 0 {
                 ENODEV
             } else {
@@ -193,7 +197,7 @@ impl Tracker {
             if let Err(error) = self.follow_one(found, cards) {
                 // `refuse_chip` has said it.
                 if error != ffi::not_supported() {
-                    pr_err!("{address}: not followed: {error:?}\n");
+                    refuse(fmt!("{address}: not followed: {error:?}"));
                 }
                 refused = refused.saturating_add(1);
             }

@@ -7,7 +7,7 @@ use kernel::bindings;
 use kernel::prelude::*;
 
 /// Most GPUs that LoGA follows: the length of `loga_poller_cpu` in `shim.c`.
-pub(crate) const MAX_GPUS: usize = 16;
+pub(crate) const MAX_GPUS: usize = crate::compatibility::table::MAX_GPUS;
 
 /// The answer of a wait whose time is over. The `kernel` crate names it from Linux 7.3 on only, like
 /// the next.
@@ -58,6 +58,8 @@ extern "C" {
     pub(crate) static loga_poller_cpus: c_uint;
 
     pub(crate) fn loga_attach_ready() -> bool;
+    pub(crate) fn loga_refusals_forget();
+    pub(crate) fn loga_refusals_add(line: *const c_char);
     pub(crate) fn loga_open_node(major: c_uint, minor: c_uint) -> *mut bindings::file;
     pub(crate) fn loga_close_node(file: *mut bindings::file);
     pub(crate) fn loga_ask_cards(
@@ -70,6 +72,7 @@ extern "C" {
     pub(crate) fn loga_in_module_text(owner: *const bindings::module, addr: *const c_void) -> bool;
     pub(crate) fn loga_module_is_live(owner: *const bindings::module) -> bool;
     pub(crate) fn loga_module_name(owner: *const bindings::module) -> *const c_char;
+    pub(crate) fn loga_module_version(owner: *const bindings::module) -> *const c_char;
     pub(crate) fn loga_hold(driver: *const bindings::module);
     pub(crate) fn loga_unhold(driver: *const bindings::module);
     pub(crate) fn loga_exchange_pointer(

@@ -15,6 +15,7 @@
 //! | `text` | the page of a file in sysfs |
 //! | `user_queues` | where callers of one user wait for each other |
 //! | `print` | texts of the pure parts, for the log |
+//! | `refusals` | what was refused while LoGA attached: the log, and a parameter |
 //! | `order` | sorting without a panic |
 
 pub(crate) mod compat;
@@ -24,6 +25,7 @@ pub(crate) mod pi_mutex;
 pub(crate) mod preempt;
 pub(crate) mod print;
 pub(crate) mod process;
+pub(crate) mod refusals;
 pub(crate) mod storage;
 pub(crate) mod store_queue;
 pub(crate) mod text;

@@ -75,6 +75,52 @@ static const struct kernel_param_ops attach_ops = {
 module_param_cb(attach, &attach_ops, NULL, 0644);
 MODULE_PARM_DESC(attach, "1: hook the driver (default), 0: leave it alone; written at run time it attaches or detaches");
 
+/*
+ * What LoGA refused at its last attempt to attach, and why: lines that end with a
+ * line feed. Protected by the lock of the parameters, too.
+ */
+static char refusals[2048];
+static size_t refusals_len;
+
+static int refusals_set(const char *val, const struct kernel_param *kp)
+{
+	return -EPERM;
+}
+
+static int refusals_get(char *buf, const struct kernel_param *kp)
+{
+	return sysfs_emit(buf, "%.*s", (int)refusals_len, refusals);
+}
+
+static const struct kernel_param_ops refusals_ops = {
+	.set = refusals_set,
+	.get = refusals_get,
+};
+module_param_cb(refusals, &refusals_ops, NULL, 0444);
+MODULE_PARM_DESC(refusals, "read only: what was refused at the last attempt to attach, and why");
+
+/* Forgets them: a new attempt begins. */
+void loga_refusals_forget(void)
+{
+	kernel_param_lock(THIS_MODULE);
+	refusals_len = 0;
+	kernel_param_unlock(THIS_MODULE);
+}
+
+/* Adds a line, if there is room for the whole of it. */
+void loga_refusals_add(const char *line)
+{
+	size_t len = strlen(line);
+
+	kernel_param_lock(THIS_MODULE);
+	if (len < sizeof(refusals) - refusals_len) {
+		memcpy(refusals + refusals_len, line, len);
+		refusals_len += len;
+		refusals[refusals_len++] = '\n';
+	}
+	kernel_param_unlock(THIS_MODULE);
+}
+
 /* The value written before the module was initialised; from now on writes take effect at once. */
 bool loga_attach_ready(void)
 {

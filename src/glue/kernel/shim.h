@@ -25,6 +25,8 @@ struct loga_identity {
 };
 
 bool loga_attach_ready(void);
+void loga_refusals_forget(void);
+void loga_refusals_add(const char *line);
 bool loga_cpu_online(uint cpu);
 u64 loga_random(void);
 void loga_thread_bind_again(struct task_struct *task, uint cpu);
@@ -112,6 +114,7 @@ bool loga_in_module_data(const struct module *mod, const void *addr);
 bool loga_in_module_text(const struct module *mod, const void *addr);
 bool loga_module_is_live(const struct module *mod);
 const char *loga_module_name(const struct module *mod);
+const char *loga_module_version(const struct module *mod);
 void loga_hold(const struct module *driver);
 void loga_unhold(const struct module *driver);
 bool loga_exchange_pointer(void **slot, void *old, void *new);

@@ -8,6 +8,7 @@
 
 use super::absence;
 use crate::glue::kernel::ffi::{self, MAX_GPUS};
+use crate::glue::kernel::refusals::refuse;
 use crate::regs::{self, Chip, Mmio, USERD_SLOT};
 use core::ops::Range;
 use core::ptr::NonNull;
@@ -258,10 +259,10 @@ pub(crate) fn find_gpus(
         // SAFETY: The device has a reference; a second one is for `Bar0`.
         unsafe { bindings::pci_dev_get(device.as_ptr()) };
         let Ok(bar0) = Bar0::map(device) else {
-            pr_err!(
-                "{}: not followed: its registers cannot be mapped\n",
+            refuse(fmt!(
+                "{}: not followed: its registers cannot be mapped",
                 address_of(device)
-            );
+            ));
             continue;
         };
         let gpu = describe(bar0);

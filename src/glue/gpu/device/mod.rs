@@ -16,6 +16,7 @@ pub(in crate::glue::gpu) mod presence;
 use self::absence::{Absence, Away};
 use self::bar::{Address, Bar0, Found};
 use crate::glue::kernel::print::Line;
+use crate::glue::kernel::refusals::refuse;
 use crate::regs;
 use core::ops::Range;
 use kernel::prelude::*;
@@ -117,7 +118,12 @@ impl Device {
     }
 }
 
-/// Logs in one line that a GPU cannot be followed.
+/// Logs in one line that a GPU cannot be followed, and keeps the line. May sleep.
 pub(in crate::glue::gpu) fn refuse_chip(address: &Address, cause: &regs::Error) {
+    refuse(fmt!("{address}: not followed: {}", Line(cause)));
+}
+
+/// Logs it only: for callers that may not sleep.
+pub(in crate::glue::gpu) fn log_refused_chip(address: &Address, cause: &regs::Error) {
     pr_err!("{address}: not followed: {}\n", Line(cause));
 }

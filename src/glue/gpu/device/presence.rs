@@ -10,7 +10,7 @@
 //! with `Gpu::phase` locked. Readers first check whether the GPU is away; `Gpu::go_away` takes both
 //! locks once after setting it. No register is read after that.
 
-use super::{refuse_chip, Device};
+use super::{log_refused_chip, Device};
 use crate::glue::control::events;
 use crate::regs::{self, Chip};
 use crate::units::Ns;
@@ -66,7 +66,7 @@ impl Presence {
             Err(regs::Error::DeviceGone) => {}
             Err(cause) => {
                 self.refused = true;
-                refuse_chip(&device.address, &cause);
+                log_refused_chip(&device.address, &cause);
             }
         }
     }

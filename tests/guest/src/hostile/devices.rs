@@ -106,6 +106,16 @@ fn bind(address: &str) -> Verdict {
     fs::write(format!("{DRIVER}/bind"), address).map_err(|error| format!("bind {address}: {error}"))
 }
 
+/// The parameter `refusals` has the line of the log about the Turing, and no other.
+fn says_why_a_turing_is_refused() -> Verdict {
+    let path = "/sys/module/loga/parameters/refusals";
+    let said = fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
+    let line =
+        "0001:00:00.0: not followed: chip 0x164 (Turing) is not supported, want Kepler to Pascal\n";
+    ensure!(said == line, "{path}: {said:?}");
+    Ok(())
+}
+
 fn gpu_that_cannot_be_followed_does_not_refuse_others() -> Verdict {
     let stage = Stage::without_loga(&model(&format!("gpus=2 turing=1 {LAZY}")))?;
     let mut log = KernelLog::from_now()?;
@@ -116,6 +126,7 @@ fn gpu_that_cannot_be_followed_does_not_refuse_others() -> Verdict {
         "{} lines about the Turing",
         refusals.len()
     );
+    says_why_a_turing_is_refused()?;
     let unfollowed = stage.stat()?.unfollowed;
     ensure!(unfollowed == 1, "{unfollowed} GPUs are not followed");
     let address = address_of("/dev/nvidia1")?;
@@ -327,6 +338,7 @@ fn gpu_of_another_kind_that_its_driver_gets_later_is_counted() -> Verdict {
     within_a_second(&stage, 0, "counted", |stat| stat.unfollowed == 1)?;
     let refusals = log.with(&["loga", "0001:00:00.0", "not followed"])?;
     ensure!(refusals.len() == 1, "{refusals:?}");
+    says_why_a_turing_is_refused()?;
     bind("0001:00:02.0")?;
     within_a_second(&stage, 1, "followed", |stat| stat.pci == "0001:00:02.0")?;
     let unfollowed = stage.stat()?.unfollowed;
