@@ -2,6 +2,7 @@
 
 //! `[tool]` The caller: rights, devices, cgroups, terminal.
 
+use super::here::{Here, NO_USE};
 use super::machine::Machine;
 use super::Finding;
 use crate::terminal::Terminal;
@@ -52,29 +53,55 @@ pub(super) fn rights(machine: &Machine) -> Vec<Finding> {
     }]
 }
 
-pub(super) fn nodes(machine: &Machine) -> Vec<Finding> {
+/// Variables that hide GPUs from programs of the caller. Sources: CUDA C Programming Guide, "CUDA
+/// Environment Variables"; NVIDIA Container Toolkit, "Specialized Configurations".
+const HIDING: [&str; 2] = ["CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"];
+
+pub(super) fn nodes(here: &Here<'_>) -> Vec<Finding> {
+    let machine = here.machine;
     let is_gpu = |name: &String| {
         let number = name.strip_prefix("nvidia");
         number.is_some_and(|text| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()))
     };
     let gpus: Vec<String> = machine.names("/dev").into_iter().filter(is_gpu).collect();
+    let driven = here.gpus.iter().filter(|gpu| gpu.is_driven()).count();
     let mut found = Vec::new();
     if gpus.is_empty() {
         found.push(Finding::note(
             "devices",
             "there is no /dev/nvidia0 here: programs of this caller reach no GPU",
-            "nvidia-modprobe -c 0; in a container, --gpus or --device",
+            match here.follows_nothing() {
+                true => NO_USE,
+                false => "nvidia-modprobe -c 0; in a container, --gpus or --device",
+            },
         ));
     } else {
-        found.push(Finding::fine(
-            "devices",
-            format!("/dev/{}", gpus.join(", /dev/")),
-        ));
+        let names = format!("/dev/{}", gpus.join(", /dev/"));
+        found.push(if gpus.len() < driven {
+            Finding::note(
+                "devices",
+                format!("the driver has {driven} GPUs, and there is only {names} here"),
+                "nvidia-modprobe -c N for each; in a container, --gpus all or --device",
+            )
+        } else {
+            Finding::fine("devices", names)
+        });
         if !machine.opens("/dev/nvidiactl") {
             found.push(Finding::wrong(
                 "devices",
                 "/dev/nvidiactl cannot be opened by this caller",
                 "chmod 0666 /dev/nvidiactl, or the group that owns it",
+            ));
+        }
+    }
+    for name in HIDING {
+        if machine.variable(name).is_some() {
+            found.push(Finding::note(
+                "devices",
+                format!(
+                    "{name} is set: it may hide GPUs from programs of this caller, not from LoGA"
+                ),
+                format!("unset {name}"),
             ));
         }
     }

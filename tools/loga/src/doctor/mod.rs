@@ -5,15 +5,26 @@
 //! Nothing here names a user, the machine, a process or a serial number: the report may be shown to
 //! others.
 //!
+//! What goes with what is in [`loga::compatibility`]. Each line that is not fine has a second one that
+//! says what to type or do. Where LoGA follows no GPU of the machine, none tells to load something.
+//!
 //! | file | contents |
 //! |---|---|
 //! | [`machine`] | files of the machine, below any folder |
-//! | `system` | kernel, module, driver, GPUs |
+//! | `here` | what the machine has, read once |
+//! | `kernel` | the kernel's release, Rust |
+//! | `driver` | branch and flavour; MPS, MIG, vGPU |
+//! | `module` | whether it is loaded and attached, why not, what it answers |
+//! | `gpus` | GPUs by their PCI ids; what was tried; the verdict |
 //! | `caller` | the caller: rights, devices, cgroups, terminal |
 
 mod caller;
+mod driver;
+mod gpus;
+mod here;
+mod kernel;
 pub mod machine;
-mod system;
+mod module;
 
 use self::machine::Machine;
 use crate::control::Snapshot;
@@ -77,16 +88,20 @@ pub type Answer = Result<Vec<Snapshot>, Error>;
 
 /// Everything that was found, in the order in which one thing needs the one before.
 pub fn examine(machine: &Machine, answer: &Answer) -> Vec<Finding> {
+    let here = here::Here::of(machine, answer);
     let mut found = Vec::new();
-    found.extend(system::kernel(machine));
-    found.extend(system::driver(machine));
-    found.extend(system::module(machine));
-    found.extend(system::answer(answer));
-    found.extend(system::gpus(machine, answer));
+    found.extend(gpus::report(&here));
+    found.extend(kernel::report(&here));
+    found.extend(driver::report(&here));
+    found.extend(module::report(&here));
+    found.extend(module::answer(&here));
     found.extend(caller::rights(machine));
-    found.extend(caller::nodes(machine));
+    found.extend(caller::nodes(&here));
     found.extend(caller::cgroups(machine));
     found.extend(caller::terminal(machine));
+    found.extend(gpus::tried(&here));
+    let verdict = gpus::verdict(&here, &found);
+    found.extend(verdict);
     found
 }
 
