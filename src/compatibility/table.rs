@@ -17,7 +17,7 @@ use crate::regs::Family::{
 
 /// The oldest kernel that the module is built for. `packaging/module` has the same number, which
 /// `tests/documents/compatibility.rs` checks.
-pub const MIN_KERNEL: Kernel = Kernel { major: 7, minor: 2 };
+pub const MIN_KERNEL: Kernel = Kernel { major: 7, minor: 0 };
 
 /// GPUs that the module follows at most. `MAX_GPUS` of the module is this one.
 pub const MAX_GPUS: usize = 16;
@@ -228,6 +228,14 @@ pub const BRANCHES: &[Branch] = &[
 /// Kernels that LoGA has run on, oldest first. Source: docs/install.md, "The module from a checkout".
 pub const KERNELS: &[KernelRow] = &[
     KernelRow {
+        kernel: Kernel { major: 7, minor: 0 },
+        tried: "7.0.0-44-generic of Ubuntu 26.04, and 7.0.14 with the configuration of the tests",
+    },
+    KernelRow {
+        kernel: Kernel { major: 7, minor: 1 },
+        tried: "7.1.13 with the configuration of the tests",
+    },
+    KernelRow {
         kernel: Kernel { major: 7, minor: 2 },
         tried: "7.2.12+deb13-amd64 of Debian 13's backports",
     },
@@ -311,13 +319,13 @@ pub const DISTRIBUTIONS: &[Distribution] = &[
         kernel: Kernel { major: 7, minor: 0 },
         rust: true,
         fitting: None,
-        metadata: "apt install linux-lib-rust-$(uname -r)",
+        metadata: "apt install linux-headers-$(uname -r) linux-lib-rust-$(uname -r) rustc-1.93 gcc make",
         // Packages of 535, 550 and 570 lead to 580 there.
         drivers: &[DriverPackage {
             branch: 580,
             install: "apt install nvidia-driver-580",
         }],
-        tried: false,
+        tried: true,
     },
     Distribution {
         id: "fedora",
@@ -325,7 +333,7 @@ pub const DISTRIBUTIONS: &[Distribution] = &[
         name: "Fedora 44",
         kernel: Kernel { major: 7, minor: 1 },
         rust: true,
-        fitting: Some("dnf upgrade kernel kernel-devel, then reboot"),
+        fitting: None,
         metadata: "dnf install kernel-devel-$(uname -r) rust bindgen-cli",
         drivers: &[DriverPackage {
             branch: 470,

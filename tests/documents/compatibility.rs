@@ -212,7 +212,13 @@ fn every_document_wants_the_same_kernel() {
         "packaging/module should have {line}"
     );
     for (name, words) in [
-        ("install.md", format!("fits Linux {MIN_KERNEL} and later")),
+        (
+            "install.md",
+            format!(
+                "fits Linux {MIN_KERNEL} to {}",
+                KERNELS[KERNELS.len() - 1].kernel
+            ),
+        ),
         ("nvidia.md", format!("wants Linux {MIN_KERNEL} or later")),
     ] {
         assert!(

@@ -618,13 +618,13 @@ fn owners_learn_which_driver_and_kernel_to_install() {
             "ubuntu 26.04",
             KERNELS[3],
             0x1b80,
-            "Ubuntu 26.04: not tried",
+            "7.0.0-44-generic of Ubuntu 26.04",
         ),
         (
             "fedora 44",
             KERNELS[2],
             0x1b80,
-            "dnf upgrade kernel kernel-devel",
+            "Fedora 44: not tried",
         ),
         (
             "fedora 44",
