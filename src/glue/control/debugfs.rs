@@ -6,8 +6,8 @@
 use crate::engine::ClientState;
 use crate::glue::driver::hook;
 use crate::glue::driver::mapping;
-use crate::glue::gpu::books::{ClientKernel, Page};
-use crate::glue::gpu::gates::gate::Gate;
+use crate::glue::gpu::client::ClientKernel;
+use crate::glue::gpu::gates::gate::{Gate, Page};
 use crate::share::{Group, Member};
 use crate::track::pages::SLOTS;
 use kernel::c_str;

@@ -51,12 +51,12 @@ pub(super) fn describe(books: &Books, gpu: &Gpu) -> uapi::Gpu {
         register_reads: books.sums.reads,
         switches: sums.switches,
         decisions: stats.decisions,
-        revokes: books.sums.revokes,
-        restores: books.sums.restores,
+        revokes: books.clients.throttles(),
+        restores: books.clients.releases(),
         fallbacks: stats.fallbacks.saturating_add(gpu.overruns.load(Relaxed)),
         overdue_drains: stats.overdue,
-        unmanaged_files: books.unmanaged,
-        unmanaged_mappings: books.unmanaged_mappings,
+        unmanaged_files: books.unmanaged.files(),
+        unmanaged_mappings: books.unmanaged.mappings(),
         accounting: config.effective_accounting().number(),
         scale: config.effective_scale().number(),
         // The caller knows the tracker.
@@ -110,7 +110,7 @@ fn sample_interval(books: &Books) -> Option<Ns> {
 pub(super) fn describe_channels(
     books: &Books,
 ) -> impl Iterator<Item = (usize, uapi::Channel)> + '_ {
-    books.pages.channels().map(|(chid, page, channel)| {
+    books.pages.table().channels().map(|(chid, page, channel)| {
         let shown = uapi::Channel {
             chid: chid.get().into(),
             mappings: page.mappings(),

@@ -52,20 +52,14 @@ impl View {
     /// Counts channels, and sums up processes, also for each group. It does not add up
     /// (`Shares::add_up`), which may search the table of totals.
     fn prepare(&mut self, books: &Books) {
-        for (_, page, _) in books.pages.channels() {
+        for (_, page, _) in books.pages.table().channels() {
             if let Some(count) = self.channels.get_mut(page.at()) {
                 *count = count.saturating_add(1);
             }
         }
         self.booked = books.state.engine.booked_until(ffi::now());
-        for (member, client) in books
-            .state
-            .shares
-            .members()
-            .iter()
-            .zip(books.clients.iter())
-        {
-            self.sums.add(&member.means(self.booked, client.since));
+        for (member, client) in books.rows().iter() {
+            self.sums.add(&member.means(self.booked, client.since()));
             let Some(part) = self.parts.get_mut(member.group()) else {
                 continue;
             };
@@ -90,28 +84,27 @@ impl View {
 
     /// A client as `/dev/loga` shows it to the calling process.
     fn client(&self, books: &Books, at: usize) -> Option<uapi::Client> {
-        let member = books.state.shares.members().get(at)?;
-        let client = books.clients.get(at)?;
+        let (member, client) = books.rows().get(at)?;
         let group = books.state.shares.state_of(member.group())?;
         let account = member.account_at(ffi::now());
         // The wait queue of all users follows none.
-        let follows = client.wait_queue != Some(SHARED_QUEUE);
-        let spec = books.specs.resolve(member.identity());
+        let follows = client.wait_queue() != Some(SHARED_QUEUE);
+        let spec = books.specs.table().resolve(member.identity());
         let spec = spec
             .filter(|_| follows)
-            .and_then(|spec| books.specs.get(spec))
+            .and_then(|spec| books.specs.table().get(spec))
             .map(spec_numbers);
-        let queue = client.wait_queue.and_then(|queue| self.queues.get(queue));
+        let queue = client.wait_queue().and_then(|queue| self.queues.get(queue));
         let figures = queue.copied().unwrap_or_default();
         let prio = figures.prio.map(|prio| prio.get().into());
-        let means = member.means(self.booked, client.since);
+        let means = member.means(self.booked, client.since());
         Some(uapi::Client {
             id: member.id().get(),
-            pid: client.pid.number(),
+            pid: client.process().number(),
             uid: shown_uid(member.identity().user),
-            comm: client.comm,
+            comm: *client.comm(),
             channels: self.channels.get(at).copied().unwrap_or(0),
-            state: match (client.throttled_since, member.used().is_nothing()) {
+            state: match (client.throttled_since(), member.used().is_nothing()) {
                 (Some(_), _) => uapi::STATE_THROTTLED,
                 (None, false) => uapi::STATE_RUNNING,
                 (None, true) => uapi::STATE_IDLE,
@@ -122,7 +115,7 @@ impl View {
             throttled_by: throttled_by_number(
                 member
                     .throttled_by()
-                    .filter(|_| client.throttled_since.is_some()),
+                    .filter(|_| client.throttled_since().is_some()),
             ),
             group: group.id.get(),
             cgroup: shown_cgroup(member.identity(), self.root),
@@ -140,7 +133,7 @@ impl View {
             throttled_ns: account.throttled.get(),
             throttled_count: account.throttles,
             runs: account.runs,
-            since_ns: client.since.get(),
+            since_ns: client.since().get(),
             evasions: member.evasions(),
             spec: spec.map_or(uapi::NO_SPEC, |spec| spec.subject),
             prio: prio
@@ -160,7 +153,7 @@ impl View {
             copy_variance_us2: account.copied_variance_us2,
             copy_2s_ppm: means.copied_2s,
             copy_30s_ppm: means.copied_30s,
-            ended: client.pid.identity().is_none().into(),
+            ended: client.process().identity().is_none().into(),
             // `name_users` fills it in.
             user: 0,
         })
@@ -243,8 +236,8 @@ impl Tables {
         for _ in 0..TRIES {
             let first = enter()?;
             let books = gpu.books.lock();
-            let (clients, groups) = (books.clients.len(), books.state.shares.groups().len());
-            let channels = books.pages.channel_count();
+            let (clients, groups) = (books.clients.all().len(), books.state.shares.groups().len());
+            let channels = books.pages.table().channel_count();
             drop(books);
             drop(first);
             // Some more, for clients that appear before the next lock.
@@ -277,9 +270,9 @@ impl Tables {
             // Wait queues are not given anew while the books are locked.
             gpu.engaged.figures(&mut view.queues);
             let there = (
-                books.clients.len(),
+                books.clients.all().len(),
                 books.state.shares.groups().len(),
-                books.pages.channel_count(),
+                books.pages.table().channel_count(),
             );
             if there.0 <= clients && there.1 <= groups && there.2 <= channels {
                 snapshot.info = describe(&books, gpu);
@@ -320,9 +313,9 @@ impl Tables {
         let members = books.state.shares.members();
         // All users see the sums and the claims.
         snapshot.info.note_sums(&view.sums);
-        let wants = members.iter().zip(books.clients.iter());
+        let wants = books.rows().iter();
         let wants = wants.map(|(member, client)| {
-            let want = move || member.means(view.booked, client.since).want_2s();
+            let want = move || member.means(view.booked, client.since()).want_2s();
             let percent = move || percent(want().into());
             (member.identity().process, percent)
         });

@@ -130,7 +130,7 @@ impl Engaged {
         // TIMEOUT: up to the last page.
         for at in 0.. {
             // Looked up one by one, so that no register is read with the books locked.
-            let gate = match gpu.books.lock().pages.all().get(at) {
+            let gate = match gpu.books.lock().pages.table().all().get(at) {
                 Some(page) => page.gate().cloned(),
                 None => break,
             };
@@ -220,10 +220,10 @@ impl Engaged {
         let books = gpu.books.lock();
         let chid = match occupant {
             Occupant::Channel(chid) => chid,
-            Occupant::Tsg { id, context } => books.pages.channel_of_tsg(id, context)?,
+            Occupant::Tsg { id, context } => books.pages.table().channel_of_tsg(id, context)?,
             Occupant::Idle | Occupant::Unknown => return None,
         };
-        let page = books.pages.page_of_channel(chid)?;
+        let page = books.pages.table().page_of_channel(chid)?;
         let wait_queue = page.gate()?.wait_queue()?;
         (!leftovers.has(chid)).then_some(wait_queue)
     }

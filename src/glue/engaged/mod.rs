@@ -17,7 +17,7 @@ pub(crate) mod completion;
 mod fault;
 mod opening;
 pub(crate) mod scheduler;
-mod specs;
+pub(crate) mod specs;
 mod state;
 mod wait_queue;
 

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `[glue]` Changing the knobs and shares of a GPU at run time.
+//! `[glue]` Changing the knobs, shares and specs of a GPU at run time.
 
 use super::books::Books;
 use super::Gpu;
+use crate::engaged::{Row, SchedulingParameters};
 use crate::error::Error;
 use crate::glue::control::events;
 use crate::glue::engaged::scheduler::EngagedRoom;
+use crate::glue::engaged::specs::ListedSpec;
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::pi_mutex::PiGuard;
 use crate::glue::kernel::process::Process;
@@ -14,6 +16,7 @@ use crate::knobs::Config;
 use crate::request::KnobChange;
 use crate::share::{Change, Entry, Identity, Subject};
 use crate::uapi::Refusal;
+use crate::units::Ns;
 use kernel::prelude::*;
 use kernel::sync::atomic::Relaxed;
 
@@ -54,13 +57,17 @@ impl Gpu {
         knobs.apply(&mut new);
         let now = ffi::now();
         if books.state.configure(now, new)? {
-            books.release_all(self, now);
+            self.release_all(books, now);
         }
         if new.policy != old.policy {
             events::policy(self.device.number(), new.policy.name());
         }
         if new.dispatch != old.dispatch {
-            books.engage(self, room);
+            match room {
+                Some(room) => self.engaged.engage(room, self.completion_waker()),
+                None => self.engaged.disengage(),
+            }
+            books.join_wait_queues();
         } else {
             books.set_reserves();
         }
@@ -101,7 +108,7 @@ impl Gpu {
     ) -> Result<Option<Entry>, Error> {
         let mut books = self.books.lock();
         let books = &mut **books;
-        let at = process.and_then(|process| books.find_process(process));
+        let at = process.and_then(|process| books.clients.find(process));
         if all && change.is_some() {
             books.forget_settings();
         }
@@ -135,7 +142,7 @@ impl Gpu {
     pub(crate) fn refuse_heir(&self, process: &Process, all: bool) -> Result<Option<Error>> {
         let is_client = {
             let _first = self.enter_without(all)?;
-            self.books.lock().find_process(process).is_some()
+            self.books.lock().clients.find(process).is_some()
         };
         if is_client {
             return Ok(None);
@@ -175,7 +182,8 @@ impl Gpu {
         loop {
             let page = {
                 let _first = self.enter_without(all)?;
-                self.books.lock().page_of_ended(from, client)
+                let books = self.books.lock();
+                books.pages.find_of_ended(&books.clients, from, client)
             };
             let Some((position, owner, gate)) = page else {
                 return Ok(None);
@@ -202,7 +210,53 @@ impl Gpu {
         before: Option<Entry>,
     ) {
         let mut books = self.books.lock();
-        let at = process.and_then(|process| books.find_process(process));
+        let at = process.and_then(|process| books.clients.find(process));
         books.state.restore(at, subject, before);
+    }
+
+    /// Sets the spec of a subject, for as long as it has a lease, or forgets it. Returns the one
+    /// before.
+    ///
+    /// # Errors
+    ///
+    /// The reason; nothing has changed then.
+    pub(crate) fn set_spec(
+        &self,
+        subject: Subject,
+        spec: Option<SchedulingParameters>,
+        lease: Option<Ns>,
+    ) -> Result<Option<Row>, Refusal> {
+        let row = spec.map(|spec| Row {
+            subject,
+            spec,
+            until: lease.map(|lease| ffi::now().saturating_add(lease)),
+        });
+        let result = self.books.lock().set_spec(subject, row);
+        // Also of specs that have ended.
+        self.update_gates();
+        result
+    }
+
+    /// Sets the spec of a subject as it was before.
+    pub(crate) fn restore_spec(&self, subject: Subject, before: Option<Row>) {
+        self.books.lock().restore_spec(subject, before);
+        self.update_gates();
+    }
+
+    /// Adds all specs with their reserves to `rows`, which has room for
+    /// [`SPECS`](crate::engaged::SPECS).
+    pub(crate) fn list_specs(&self, rows: &mut KVec<ListedSpec>) {
+        let mut books = self.books.lock();
+        books.forget_ended_specs();
+        for (at, row) in books.specs.table().all() {
+            // There is room.
+            let _ = rows.push_within_capacity(ListedSpec {
+                row: *row,
+                reserve: books.specs.reserve(at),
+                coarse: books.state.settings.coarse(row.subject).copied(),
+            });
+        }
+        drop(books);
+        self.update_gates();
     }
 }

@@ -7,24 +7,27 @@
 //! | `device` | the card: its registers, and whether it is there |
 //! | `gates` | who may store to a page, and how that is taken away |
 //! | `polling` | its threads: the status word is read, and decided by |
-//! | `books` | its clients, their pages and their time |
+//! | `books` | its clients, their pages and their time: what its lock protects |
+//! | `clients`, `client` | of these: the processes, and which are throttled |
+//! | `submission_pages` | of these: who owns a page, its channels, and its gate |
+//! | `unmanaged` | of these: what is not controlled |
+//! | `mappings` | calls that map and unmap pages, and updates of gates |
 //! | `claims` | what programs that are about to start will bring |
-//! | `submission_pages` | pages that are mapped and unmapped, and their gates |
-//! | `handing_on` | a page that gets another owner, once what was measured of it is booked |
-//! | `channels` | which channels of the pages exist |
 //! | `start` | starts and stops its threads |
-//! | `knobs` | changing the knobs and shares of a GPU |
+//! | `knobs` | changing the knobs, shares and specs of a GPU |
 
 pub(crate) mod books;
-mod channels;
 pub(crate) mod claims;
+pub(crate) mod client;
+pub(crate) mod clients;
 pub(crate) mod device;
 pub(crate) mod gates;
-mod handing_on;
 mod knobs;
+pub(crate) mod mappings;
 pub(crate) mod polling;
 mod start;
 pub(crate) mod submission_pages;
+pub(crate) mod unmanaged;
 
 use self::books::Books;
 use self::claims::ClaimTable;
@@ -33,6 +36,7 @@ use self::gates::gate::Gate;
 use self::polling::latencies::Took;
 use self::polling::phase::PollingPhase;
 use self::polling::shared_poller::SharedPoller;
+use self::unmanaged::Unmanaged;
 use crate::glue::control::params::Settings;
 use crate::glue::engaged::scheduler::Engaged;
 use crate::glue::kernel::ffi;
@@ -43,10 +47,15 @@ use crate::glue::kernel::thread::{Thread, Waker};
 use crate::glue::kernel::user_queues::UserQueues;
 use crate::track::pages::page_of;
 use crate::track::submission;
+use crate::units::Ns;
 use core::ops::{Deref, DerefMut};
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::{Arc, Mutex, SetOnce};
+
+/// Each throttle is decided again in every period of the engine. After this many periods without a
+/// decision, i.e. one after it was due, faults do not wait any longer.
+const PERIODS_PER_THROTTLE: u64 = 2;
 
 /// One GPU.
 #[pin_data]
@@ -123,31 +132,6 @@ pub(crate) enum Mapped {
     Unknown,
     /// Something else.
     Other,
-}
-
-/// Why LoGA does not control a mapping of a submission page, or what may be one. None of these is a
-/// want of memory or room: for that, calls are refused.
-#[derive(Clone, Copy)]
-pub(crate) enum Unmanaged {
-    /// Its file was opened while LoGA was not attached.
-    OldFile,
-    /// The GPU has answered at no time since LoGA found it.
-    Blind,
-    /// The driver has made no entry: what the page is shows at the first touch.
-    Empty,
-    /// The module is being unloaded.
-    Unloading,
-}
-
-impl Unmanaged {
-    const fn text(self) -> &'static str {
-        match self {
-            Unmanaged::OldFile => "it maps a file that was opened while LoGA was not attached",
-            Unmanaged::Blind => "the GPU has not told where its submission pages are",
-            Unmanaged::Empty => "the driver has not filled the page in",
-            Unmanaged::Unloading => "the module is being unloaded",
-        }
-    }
 }
 
 struct Threads {
@@ -261,8 +245,37 @@ impl Gpu {
         self.throttled.load(Relaxed) != 0 || self.engaged.is_on()
     }
 
+    /// Opens and shuts gates as was decided `now`; the next decision is due in a `period`.
+    /// [`update_gates`](Self::update_gates) does the rest.
+    pub(super) fn drive_gates(&self, books: &mut Books, now: Ns, period: Ns) {
+        let until = now.saturating_add(period.saturating_mul(PERIODS_PER_THROTTLE));
+        let throttled = books.throttle(now, until);
+        self.throttled.store(throttled.count, Relaxed);
+        if throttled.any {
+            books.set_gates(now, until);
+        }
+    }
+
+    /// Lets all clients run until the next decision, whatever was decided.
+    pub(super) fn release_all(&self, books: &mut Books, now: Ns) {
+        books.state.shares.release(now);
+        self.drive_gates(books, now, Ns::ZERO);
+    }
+
+    /// As [`Books::sweep`], for all clients, with the books unlocked in between. May sleep.
+    pub(crate) fn forget_gone_clients(&self) {
+        let mut end = usize::MAX;
+        // TIMEOUT: bounded by the clients there are.
+        while end != 0 {
+            let mut books = self.books.lock();
+            let is_booked = books.state.engine.is_parked();
+            end = books.sweep_before(end, is_booked);
+        }
+        self.update_gates();
+    }
+
     pub(crate) fn has_mappings(&self) -> bool {
-        self.books.lock().mappings != 0
+        self.books.lock().pages.is_any_mapped()
     }
 
     pub(crate) fn file_opened(&self) {
@@ -278,7 +291,7 @@ impl Gpu {
         let _first = self.openers.enter();
         let mut books = self.brief_books();
         books.presence.open_files = books.presence.open_files.saturating_sub(1);
-        if let Some(at) = opener.and_then(|opener| books.find_process(opener)) {
+        if let Some(at) = opener.and_then(|opener| books.clients.find(opener)) {
             let is_parked = books.state.engine.is_parked();
             books.refresh_client(at, is_parked);
         }
@@ -286,20 +299,14 @@ impl Gpu {
 
     pub(crate) fn file_unmanaged(&self) {
         let mut books = self.brief_books();
-        books.unmanaged = books.unmanaged.saturating_add(1);
+        books.unmanaged.count_file();
         books.presence.open_files = books.presence.open_files.saturating_add(1);
     }
 
     /// Counts a mapping of a submission page, of the calling process, that LoGA neither takes over
     /// nor refuses. Logs the first one for each reason.
     pub(crate) fn mapping_unmanaged(&self, why: Unmanaged) {
-        let mut books = self.brief_books();
-        books.unmanaged_mappings = books.unmanaged_mappings.saturating_add(1);
-        // CAST: a small number.
-        let bit = 1u32.checked_shl(why as u32).unwrap_or(0);
-        let is_new = books.named & bit == 0;
-        books.named |= bit;
-        drop(books);
+        let is_new = self.brief_books().unmanaged.count_mapping(why);
         let caller = Process::of_caller().ok().filter(|_| is_new);
         if let Some(number) = caller.map(|caller| caller.initial_number()) {
             pr_warn!(

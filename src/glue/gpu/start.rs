@@ -100,9 +100,8 @@ impl Gpu {
         claims: Arc<ClaimTable>,
         chip: Option<Chip>,
     ) -> Result<Arc<Self>> {
-        let number = device.number();
         let engine = Engine::new(settings.config, ffi::random()).map_err(|_| EINVAL)?;
-        let books = Books::new(number, engine, chip, engaged.clone())?;
+        let books = Books::new(device.clone(), engine, chip, engaged.clone())?;
         let took = Took::new()?;
         let phase = PollingPhase::new(device.clone())?;
         let depth = books.state.shares.depth();
@@ -150,7 +149,7 @@ impl Gpu {
             self.phase.lock().conclude();
             self.release_permit();
         }
-        self.books.lock().release_all(self, ffi::now());
+        self.release_all(&mut self.books.lock(), ffi::now());
         self.update_gates();
     }
 
@@ -164,7 +163,7 @@ impl Gpu {
         // Waits for its readers.
         self.engaged.suspend();
         // Waits for the main thread and all other readers.
-        self.books.lock().release_all(self, ffi::now());
+        self.release_all(&mut self.books.lock(), ffi::now());
         self.update_gates();
         if matches!(why, Away::Unbound) {
             self.claims.forget_gpu(self.device.number());

@@ -1,21 +1,34 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `[glue]` The pages of a GPU's clients: mapped, unmapped, and their gates.
+//! `[glue]` The submission pages of a GPU's clients: who owns them, which channels they have, and their
+//! gates.
+//!
+//! A page in the table has a gate. A gate whose entries have to go, or whose sleepers have to be woken, is
+//! listed in the same call in which that is decided; whoever has the books locked updates it
+//! afterwards. Which channels exist is what the GPU's channel table said when the page was read last,
+//! whether the owner lives or not: the driver frees channels when the control file is closed, which any
+//! process may hold.
+//!
+//! Of the clients, which are passed in, only those that own a page are looked at.
 
-use super::books::{Books, ClientKernel, GateUpdate, NoClient, Room};
-use super::gates::gate::Gate;
-use super::Gpu;
+use super::client::GateChange;
+use super::clients::{ClientRows, Clients};
+use super::device::bar::MappedRange;
+use super::device::Device;
+use super::gates::gate::{Gate, Page};
+use super::gates::kinds::{computing_slots, Bound};
+use super::gates::updates::{GateUpdate, GateUpdates};
+use crate::account::{EngineKind, Slot};
 use crate::glue::control::events;
-use crate::glue::engaged::scheduler::EngagedRoom;
-use crate::glue::kernel::ffi;
-use crate::glue::kernel::process::Process;
+use crate::glue::kernel::storage::{storage, Vectors};
 use crate::glue::trace;
-use crate::ids::ClientId;
-use crate::track::call::Allocators;
-use crate::track::pages::{PageClaim, MAX_PAGES};
+use crate::ids::{Chid, ClientId, TsgId};
+use crate::policies::ScanResult;
+use crate::regs::{ChannelState, Ring};
+use crate::track::pages::{Change, PageClaim, Pages, MAX_PAGES};
 use crate::units::Ns;
 use kernel::prelude::*;
-use kernel::sync::atomic::Relaxed;
+use kernel::sync::atomic::Release;
 use kernel::sync::Arc;
 
 /// Areas in which one client may have submission pages mapped, copies of forked children included.
@@ -27,15 +40,8 @@ const MAX_COPIED: u32 = 128;
 /// their originals: a fork cannot be refused. Those that were not copied so far can add to it once,
 /// so that there are [`MAX_MAPPINGS`] and [`MAX_COPIED`] at most.
 const MAX_COPIES: u32 = 256;
-/// TIMEOUT: new clients may use up the room while it is made; this bounds the retries.
-const TRIES: usize = 8;
-
-/// The process that becomes the owner of a mapped page.
-pub(crate) struct Claimant {
-    pub(crate) process: Process,
-    /// See [`PageClaim::proven`].
-    pub(crate) proven: bool,
-}
+/// Most pages whose channels a decision reads again.
+const PAGES_PER_DECISION: usize = 16;
 
 /// A page that has got an owner.
 pub(crate) struct TakenPage {
@@ -44,447 +50,377 @@ pub(crate) struct TakenPage {
     pub(crate) copied: bool,
 }
 
-impl Gpu {
-    /// Adds a new mapping of a submission page. May sleep; no lock of LoGA's may be held.
-    ///
-    /// A page moves to another owner only after what was measured of it is booked: until then the
-    /// caller waits here, and the driver has not let the new owner store to it yet.
+/// The submission pages of a GPU's clients.
+pub(crate) struct SubmissionPages {
+    device: Arc<Device>,
+    table: Pages<Vectors, Arc<Gate>>,
+    /// Areas in which any page is mapped.
+    areas: u32,
+    updates: GateUpdates,
+}
+
+impl SubmissionPages {
+    /// None.
     ///
     /// # Errors
     ///
-    /// `EINTR` if the caller was killed meanwhile; `EMFILE` if the owner has [`MAX_MAPPINGS`] mappings;
-    /// `ENFILE` if there is no row for the owner, see [`row_for`](crate::share::row_for); `ESRCH` for a process that has
-    /// begun to exit and is no client; `ENOMEM` if the machine has no memory. No page has changed then.
-    pub(crate) fn take(&self, page: u16, claimant: &Claimant) -> Result<TakenPage> {
-        let gate = Gate::new(page)?;
-        let (mut room, mut is_new, mut is_booked) = (None, false, false);
-        for _ in 0..TRIES {
-            let mut books = self.brief_books();
-            let spare = room.take().and_then(|room| books.grow(room));
-            let before = books.next_id;
-            let wanted = match books.client_of(&claimant.process) {
-                Ok(at) => {
-                    is_new |= books.next_id > before;
-                    if !is_booked && books.is_measured_of_another(page, at, claimant.proven) {
-                        drop(books);
-                        drop(spare);
-                        self.wait_until_booked()?;
-                        is_booked = true;
-                        continue;
-                    }
-                    if is_booked && is_new {
-                        books.state.owe_anew(at);
-                    }
-                    let taken = books.take(self, page, at, claimant.proven, gate);
-                    drop(books);
-                    drop(spare);
-                    if let Ok(taken) = &taken {
-                        self.update_gate(&taken.gate);
-                    }
-                    self.map_slots();
-                    if is_new {
-                        self.settle_claims(&claimant.process);
-                    }
-                    return taken;
-                }
-                Err(NoClient::Refused(errno)) => return Err(errno),
-                Err(NoClient::Room(wanted)) => wanted,
-            };
-            drop(books);
-            room = Some(Room::new(wanted)?);
-        }
-        Err(ENOMEM)
+    /// `ENOMEM`.
+    pub(super) fn new(device: Arc<Device>) -> Result<Self> {
+        Ok(Self {
+            device,
+            table: Pages::new(storage(MAX_PAGES)?),
+            areas: 0,
+            updates: GateUpdates::new()?,
+        })
     }
 
-    /// Gives a new client the claim of the process that started it, and reports one that has claimed
-    /// other GPUs and not this one.
-    fn settle_claims(&self, process: &Process) {
-        let gpu = self.device.number();
-        let Some(claimed) = self.claims.appeared(process, gpu) else {
-            return;
-        };
-        let books = self.brief_books();
-        let at = books.find_process(process);
-        let client = at.and_then(|at| {
-            let member = books.state.shares.members().get(at)?;
-            Some((member, books.clients.get(at)?))
-        });
-        if let Some((member, client)) = client {
-            events::elsewhere(gpu, &client.about(member), claimed);
-        }
+    /// The pages and their channels.
+    pub(crate) const fn table(&self) -> &Pages<Vectors, Arc<Gate>> {
+        &self.table
     }
 
-    /// Maps the slots of the channels, if submissions are decided on and the driver has moved them.
-    pub(super) fn map_slots(&self) {
-        if self.engaged.is_on() {
-            let chip = self.brief_books().presence.chip;
-            self.engaged.map_slots(&self.device, chip);
-        }
+    /// Whether any page is mapped.
+    pub(super) const fn is_any_mapped(&self) -> bool {
+        self.areas != 0
     }
 
-    /// A channel may have been allocated through a control file of `allocator`: where submissions are
-    /// decided on, no page of the caller's user, or of the allocator's as far as it is known, is taken
-    /// for one of copies until its channels are read again. May sleep; no lock of LoGA's may be held.
-    pub(crate) fn doubt_copies(&self, allocator: Option<&Process>) {
-        if !self.engaged.is_on() {
-            return;
-        }
-        let allocators = Process::of_caller().ok().and_then(|caller| {
-            let books = self.brief_books();
-            Some(Allocators {
-                caller: books.user_of(&caller)?,
-                through: allocator.and_then(|allocator| books.user_of(allocator)),
-            })
-        });
-        // Whoever calls has not ended: it has a user.
-        let Some(allocators) = allocators else {
-            return;
-        };
-        // TIMEOUT: a page whose channels are read meanwhile is not of copies any more.
-        for _ in 0..MAX_PAGES {
-            let Some(gate) = self.brief_books().doubt_copies(&allocators) else {
-                return;
-            };
-            gate.apply();
-        }
+    /// The gate to update next. It is to be taken out with the books locked, and to be updated without.
+    pub(super) fn next_update(&mut self) -> Option<GateUpdate> {
+        self.updates.pop()
     }
 
-    /// Adds an area with a page: a copy for a forked child, or one that is moved or split. False if it
-    /// is not to be copied again.
-    pub(crate) fn copied(&self, page: u16) -> bool {
-        let mut books = self.brief_books();
-        books.mappings = books.mappings.saturating_add(1);
-        books.pages.copy(page);
-        let owner = books.pages.get(page).map(|page| page.owner());
-        books.areas_of(owner, page) < MAX_COPIES
+    /// As [`next_update`](Self::next_update), of this gate, if it is to be updated.
+    pub(super) fn update_of(&mut self, gate: &Arc<Gate>) -> Option<GateUpdate> {
+        self.updates.take(gate)
     }
 
-    /// Removes an area with a page. While a phase is measured, a page
-    /// whose channels are gone too keeps its owner until that is booked: they may have run in it.
-    pub(crate) fn unmapped(&self, page: u16) {
-        let mut books = self.brief_books();
-        books.mappings = books.mappings.saturating_sub(1);
-        if books.pages.unmap(page) && books.live_channels(self, page) == Some(0) {
-            books.pages.end(page);
-            if books.state.engine.is_parked() {
-                books.forget_ended();
-            }
-        }
-        books.note_channels(self);
-    }
-
-    /// The driver has closed a control file, and freed its channels.
-    pub(crate) fn control_closed(&self) {
-        self.freed.store(1, Relaxed);
-        self.brief_books().end_freed(self);
-    }
-
-    /// Updates one gate, if that is due: a call of an application does the work of no other.
-    fn update_gate(&self, gate: &Arc<Gate>) {
-        let mut books = self.brief_books();
-        let mut updates = books.gate_updates.iter();
-        let at = updates.position(|update| Arc::ptr_eq(&update.gate, gate));
-        let update = at.and_then(|at| books.gate_updates.remove(at).ok());
-        drop(books);
-        if let Some(update) = update {
-            let begin = ffi::now();
-            update.gate.apply();
-            self.note_updated(&update, ffi::now().saturating_sub(begin));
-        }
-    }
-
-    /// Updates the gates that decisions have shut or opened. May sleep; no lock of LoGA's may be
-    /// held.
-    pub(crate) fn update_gates(&self) {
-        let mut begin = ffi::now();
-        let mut updated: Option<GateUpdate> = None;
-        // TIMEOUT: each gate is in the list once, and the list has a fixed capacity.
-        loop {
-            let next = self.books.lock().gate_updates.pop();
-            let ends = match (&updated, &next) {
-                (Some(last), Some(next)) => last.client != next.client,
-                (Some(_), None) => true,
-                (None, _) => false,
-            };
-            if let Some(last) = updated.take().filter(|_| ends) {
-                self.note_updated(&last, ffi::now().saturating_sub(begin));
-                begin = ffi::now();
-            }
-            let Some(next) = next else {
-                return;
-            };
-            next.gate.apply();
-            updated = Some(next);
-        }
-    }
-
-    /// Removes the entries of all pages whose owners' submissions are decided on. May sleep; no lock
-    /// of LoGA's may be held.
-    pub(crate) fn revoke_all(&self) {
-        self.books.lock().list_gates();
-        self.update_gates();
-        // TIMEOUT: up to the last page; each is waited for from the time on when it was handed over.
-        for at in 0.. {
-            let gate = match self.books.lock().pages.all().get(at) {
-                Some(page) => page.gate().cloned(),
-                None => break,
-            };
-            if let Some(gate) = gate {
-                gate.settle();
-            }
-        }
-    }
-
-    /// Records how long it took to update all gates of a client.
-    fn note_updated(&self, update: &GateUpdate, took: Ns) {
-        let mut costs = self.took.lock();
-        match update.throttled {
-            None => {
-                costs.revoke.add(took);
-                trace::gate_revoke(self.device.number(), update.client, update.tgid, took.get());
-            }
-            Some(throttled) => {
-                costs.restore.add(took);
-                trace::gate_restore(
-                    self.device.number(),
-                    update.client,
-                    update.tgid,
-                    throttled.get(),
-                );
-            }
-        }
-    }
-}
-
-impl Books {
-    /// Makes the client at `at` the owner of a page that is being mapped, unless the page has an
-    /// owner and the claim is not proven.
-    fn take(
+    /// Notes that a page is being mapped by a client, which becomes its owner, unless the page has an
+    /// owner and the claim is not proven. A page without owner gets `gate`.
+    ///
+    /// # Errors
+    ///
+    /// `EMFILE` if the owner has [`MAX_MAPPINGS`] areas, `ENOMEM` without room.
+    pub(super) fn map(
         &mut self,
-        gpu: &Gpu,
+        clients: &Clients,
         number: u16,
-        at: usize,
-        proven: bool,
+        claim: &PageClaim,
         gate: Arc<Gate>,
+        is_parked: bool,
     ) -> Result<TakenPage> {
-        let owner = self.state.shares.members().get(at).ok_or(EINVAL)?.id();
-        let of_page = self.pages.get(number).map(|page| page.owner());
-        let payer = of_page.filter(|_| !proven).unwrap_or(owner);
-        let mappings = self.areas_of(Some(payer), number);
-        if mappings >= MAX_MAPPINGS {
+        let of_page = self.table.get(number).map(|page| page.owner());
+        let payer = of_page.filter(|_| !claim.proven).unwrap_or(claim.owner);
+        let areas = self.areas_of(Some(payer), number);
+        if areas >= MAX_MAPPINGS {
             return Err(EMFILE);
         }
-        let claim = PageClaim { owner, at, proven };
-        let claimed = self.pages.map(number, &claim, gate).ok_or(ENOMEM)?;
-        self.mappings = self.mappings.saturating_add(1);
-        self.read_channels(gpu, number);
-        let page = self.pages.get(number).ok_or(EINVAL)?;
+        let claimed = self.table.map(number, claim, gate).ok_or(ENOMEM)?;
+        self.areas = self.areas.saturating_add(1);
+        self.read_channels(clients, number, is_parked);
+        let page = self.table.get(number).ok_or(EINVAL)?;
         let gate = page.gate().ok_or(EINVAL)?.clone();
         gate.set_client(claimed.owner.get());
-        let client = self.clients.get(page.at()).ok_or(EINVAL)?;
-        gate.set_wait_queue(client.wait_queue);
-        let is_shut = match client.throttled_since {
-            Some(_) => {
-                gate.shut(client.throttled_until);
-                true
-            }
-            None => {
-                gate.open();
-                false
-            }
-        };
+        let client = clients.get(page.at()).ok_or(EINVAL)?;
+        gate.set_wait_queue(client.wait_queue());
+        let is_shut = client.set_gate(&gate);
         // Mappings of the former owner exist: their entries may be present, their threads waiting.
         if claimed.moved {
             let released = (!is_shut).then_some(Ns::ZERO);
             let owner = claimed.owner.get();
-            list(&mut self.gate_updates, &gate, owner, client.tgid, released);
+            self.updates.list(&gate, owner, client.tgid(), released);
         }
-        self.note_channels(gpu);
         Ok(TakenPage {
             gate,
-            copied: mappings < MAX_COPIED,
+            copied: areas < MAX_COPIED,
         })
+    }
+
+    /// Notes another area with a page: a copy for a forked child, or one that is moved or split. False if
+    /// it is not to be copied again.
+    pub(super) fn copy(&mut self, number: u16) -> bool {
+        self.areas = self.areas.saturating_add(1);
+        self.table.copy(number);
+        let owner = self.table.get(number).map(|page| page.owner());
+        self.areas_of(owner, number) < MAX_COPIES
+    }
+
+    /// Notes that an area with a page has gone. True if the page is not mapped any more, and its channels
+    /// are gone too: it keeps its owner until [`take_ended`](Self::take_ended).
+    pub(super) fn unmap(&mut self, clients: &Clients, number: u16) -> bool {
+        self.areas = self.areas.saturating_sub(1);
+        let has_ended = self.table.unmap(number) && self.has_no_channels(clients, number);
+        if has_ended {
+            self.table.end(number);
+        }
+        has_ended
     }
 
     /// Areas of a client, and those with this page: one that changes its owner brings them along.
     fn areas_of(&self, owner: Option<ClientId>, number: u16) -> u32 {
-        let pages = self.pages.all().iter();
+        let pages = self.table.all().iter();
         pages
             .filter(|page| Some(page.owner()) == owner || page.number() == number)
             .fold(0u32, |count, page| count.saturating_add(page.mappings()))
     }
 
-    /// Decides on each submission from now on, or no more. The gates have to be updated then.
-    pub(super) fn engage(&mut self, gpu: &Gpu, room: Option<EngagedRoom>) {
-        match room {
-            Some(room) => gpu.engaged.engage(room, gpu.completion_waker()),
-            None => gpu.engaged.disengage(),
+    /// The client at `at`, which owned no page, is no more: the positions behind it change.
+    pub(super) fn forget_position(&mut self, at: usize) {
+        self.table.forget_position(at);
+    }
+
+    /// Reads from the channel table which channels of a page exist. Nothing if there is no such page, or if
+    /// the device does not answer while the owner lives.
+    fn bound_channels(&self, clients: &Clients, number: u16) -> Option<Bound> {
+        let page = self.table.get(number);
+        let page = page.filter(|_| !self.device.is_away())?;
+        let client = clients.get(page.at());
+        let owner_lives = client.is_some_and(|client| client.lives());
+        let bound = Bound::read(&self.device.bar0, number);
+        bound.or((!owner_lives).then(Bound::default))
+    }
+
+    fn has_no_channels(&self, clients: &Clients, number: u16) -> bool {
+        let bound = self.bound_channels(clients, number);
+        bound.is_some_and(|bound| bound.live == 0)
+    }
+
+    /// Notes which channels of a page exist.
+    fn read_channels(&mut self, clients: &Clients, number: u16, is_parked: bool) {
+        let (Some(bound), Some(page)) =
+            (self.bound_channels(clients, number), self.table.get(number))
+        else {
+            return;
+        };
+        let live = bound.live;
+        let client = clients.get(page.at());
+        if let (Some(gate), Some(client)) = (page.gate(), client) {
+            let (before, kinds) = (gate.wait_queue(), gate.kinds());
+            let computes = computing_slots(&self.device.bar0, number, live);
+            gate.set_kinds(kinds, live, computes);
+            // Its first channel that computes: entries of before have to go.
+            if before.is_none() && gate.wait_queue().is_some() {
+                let owner = page.owner().get();
+                self.updates.list(gate, owner, client.tgid(), None);
+            }
         }
-        gpu.engaged.set_specs(&self.specs);
-        self.set_reserves();
-        let depth = self.state.shares.depth();
-        let members = self.state.shares.members().iter();
-        for (member, client) in members.zip(self.clients.iter_mut()) {
-            let spec = self.specs.resolve(member.identity());
-            client.wait_queue = gpu.engaged.join(member.identity().tenant(depth), spec);
+        let is_gone = live == 0 && page.mappings() == 0;
+        if is_gone && !is_parked {
+            // It keeps its owner until what was measured of its channels is booked.
+            self.table.end(number);
+            return;
         }
-        self.assign_wait_queues();
-        self.list_gates();
+        self.note_live(number, live);
+        self.table.set_contexts(number, &bound.contexts);
+    }
+
+    /// Reads the channels of pages again that may have changed, some of them at a time, and of all pages
+    /// if channels were `freed`. True if there was one.
+    pub(super) fn read_doubtful(
+        &mut self,
+        clients: &Clients,
+        is_parked: bool,
+        freed: bool,
+    ) -> bool {
+        if freed {
+            self.table.doubt_all();
+        }
+        let mut any = false;
+        for _ in 0..PAGES_PER_DECISION {
+            let Some(number) = self.table.doubtful() else {
+                break;
+            };
+            self.read_channels(clients, number, is_parked);
+            any = true;
+        }
+        any
+    }
+
+    /// Reads the channels of all pages.
+    pub(super) fn read_all(&mut self, clients: &Clients, is_parked: bool) {
+        for at in (0..self.table.all().len()).rev() {
+            if let Some(number) = self.table.all().get(at).map(|page| page.number()) {
+                self.read_channels(clients, number, is_parked);
+            }
+        }
+    }
+
+    /// Notes which channels of a page exist, for traces too.
+    fn note_live(&mut self, number: u16, live: u8) {
+        let gpu = self.device.number();
+        self.table
+            .set_live(number, live, |chid, owner, change, record| match change {
+                Change::Created => {
+                    trace::channel_create(gpu, chid.get().into(), owner.get());
+                }
+                Change::Destroyed => {
+                    let measured = record.measured.get();
+                    let chid = chid.get().into();
+                    trace::channel_destroy(gpu, chid, owner.get(), measured);
+                }
+            });
+    }
+
+    /// Ends the pages that are not mapped and have no channels any more: the driver has freed those of a
+    /// control file. Of many pages the next decisions end the rest.
+    pub(super) fn end_freed(&mut self, clients: &Clients) {
+        let mut at = 0;
+        for _ in 0..PAGES_PER_DECISION {
+            let mut rest = self.table.all().iter().enumerate().skip(at);
+            let Some((found, page)) = rest.find(|(_, page)| page.mappings() == 0) else {
+                break;
+            };
+            at = found.saturating_add(1);
+            let number = page.number();
+            if self.has_no_channels(clients, number) {
+                self.table.end(number);
+            }
+        }
+    }
+
+    /// Removes a page that has ended, if there is one: returns the number of its owner, and the owner's
+    /// position.
+    pub(super) fn take_ended(&mut self) -> Option<(ClientId, usize)> {
+        let page = self.table.ended()?;
+        let (number, owner, at) = (page.number(), page.owner(), page.at());
+        self.note_live(number, 0);
+        Some((owner, at))
+    }
+
+    /// A channel was on an engine as a part of this TSG.
+    pub(super) fn note_tsg(&mut self, chid: Chid, id: TsgId) {
+        self.table.note_tsg(chid, id);
+    }
+
+    /// Charges a channel. Returns the position of its owner.
+    pub(super) fn charge(
+        &mut self,
+        on: EngineKind,
+        chid: Chid,
+        slot: &Slot,
+        counts_runs: bool,
+    ) -> Option<usize> {
+        self.table.charge(on, chid, slot, counts_runs)
+    }
+
+    /// Reads the state and the ring of every channel, and whether threads sleep at the gate of its page.
+    /// Calls `seen` with the position of the owner for each page, and for each channel.
+    pub(super) fn scan(
+        &mut self,
+        slots: Option<&MappedRange>,
+        mut seen: impl FnMut(usize, &ScanResult, u32),
+    ) {
+        for page in self.table.all_mut() {
+            let of_page = ScanResult {
+                blocked: page.gate().is_some_and(|gate| gate.has_sleepers()),
+                ..ScanResult::default()
+            };
+            let at = page.at();
+            seen(at, &of_page, 0);
+            for (chid, channel) in page.channels_mut() {
+                let Ok(state) = ChannelState::read(&self.device.bar0, chid) else {
+                    self.device.lost.store(1, Release);
+                    return;
+                };
+                let ring = slots.and_then(|slots| Ring::read(slots, chid));
+                seen(at, &channel.commands.note_scan(state, ring), 1);
+            }
+        }
+    }
+
+    /// Stores to those pages of copies that `concerns` names are decided on until their channels are read
+    /// again. Returns the gate of one page, whose entries have to go; `None`: there is no further one.
+    pub(super) fn doubt_copies(&self, concerns: impl Fn(&Page) -> bool) -> Option<Arc<Gate>> {
+        let pages = self.table.all().iter().filter(|page| concerns(page));
+        let mut gates = pages.filter_map(Page::gate);
+        gates.find(|gate| gate.doubt()).cloned()
+    }
+
+    /// Opens and shuts gates as was decided `now` of their owners, for as long as that applies: goes over
+    /// the pages once, however many clients are throttled or released together.
+    pub(super) fn set_gates(&mut self, clients: &Clients, now: Ns, until: Ns) {
+        for page in self.table.all() {
+            let (Some(client), Some(gate)) = (clients.get(page.at()), page.gate()) else {
+                continue;
+            };
+            let released = match client.gate_change(gate, now) {
+                Some(GateChange::StaysShut) => {
+                    gate.keep_shut(until);
+                    continue;
+                }
+                Some(GateChange::Shuts) => None,
+                Some(GateChange::Opens(time)) => Some(time),
+                None => continue,
+            };
+            client.set_gate(gate);
+            let owner = page.owner().get();
+            self.updates.list(gate, owner, client.tgid(), released);
+        }
+    }
+
+    /// Has stores to pages decided on by the wait queues of their owners, except to pages that `passes`
+    /// names: all pages, or those of the client at one position.
+    pub(crate) fn assign_wait_queues(
+        &mut self,
+        clients: ClientRows<'_>,
+        of: Option<usize>,
+        mut passes: impl FnMut(&Page, &Arc<Gate>) -> bool,
+    ) {
+        let is_meant = |page: &&Page| of.is_none_or(|at| page.at() == at);
+        for page in self.table.all().iter().filter(is_meant) {
+            let (Some(gate), Some((_, client))) = (page.gate(), clients.get(page.at())) else {
+                continue;
+            };
+            let passes = passes(page, gate);
+            let before = gate.wait_queue();
+            gate.set_wait_queue(client.wait_queue().filter(|_| !passes));
+            // Entries of before have to go.
+            if before.is_none() && gate.wait_queue().is_some() {
+                let owner = page.owner().get();
+                self.updates.list(gate, owner, client.tgid(), None);
+            }
+        }
     }
 
     /// Lists all gates to be updated.
-    fn list_gates(&mut self) {
-        for page in self.pages.all() {
-            let (Some(gate), Some(client)) = (page.gate(), self.clients.get(page.at())) else {
-                continue;
-            };
-            list(
-                &mut self.gate_updates,
-                gate,
-                page.owner().get(),
-                client.tgid,
-                None,
-            );
+    pub(super) fn update_all(&mut self, clients: &Clients) {
+        for page in self.table.all() {
+            if let (Some(gate), Some(client)) = (page.gate(), clients.get(page.at())) {
+                let owner = page.owner().get();
+                self.updates.list(gate, owner, client.tgid(), None);
+            }
         }
     }
 
     /// The first page from position `from` on that has a gate and an owner which has ended, this
     /// client or any: its position, the owner's number in the caller's pid namespace, and the gate.
-    pub(super) fn page_of_ended(
+    pub(super) fn find_of_ended(
         &self,
+        clients: &Clients,
         from: usize,
         client: Option<u64>,
     ) -> Option<(usize, i32, Arc<Gate>)> {
-        let mut pages = self.pages.all().iter().enumerate().skip(from);
+        let mut pages = self.table.all().iter().enumerate().skip(from);
         pages.find_map(|(position, page)| {
             let is_meant = client.is_none_or(|client| client == page.owner().get());
             let gate = page.gate().filter(|_| is_meant)?;
-            let owner = self.clients.get(page.at())?;
-            let has_ended = owner.pid.identity().is_none();
-            has_ended.then(|| (position, owner.pid.number(), gate.clone()))
+            let owner = clients.get(page.at())?;
+            (!owner.lives()).then(|| (position, owner.process().number(), gate.clone()))
         })
     }
 
     /// Counts the pages that stay open although they were to be closed, since a lock is held that
     /// removing their entries needs, and names their clients once.
-    pub(super) fn note_stuck(&self, gpu: &Gpu) {
+    pub(super) fn count_stuck(&self, clients: ClientRows<'_>) -> u32 {
         let mut stuck = 0u32;
-        for page in self.pages.all() {
+        for page in self.table.all() {
             let Some(gate) = page.gate() else { continue };
             stuck = stuck.saturating_add(gate.is_stuck().into());
-            let member = self.state.shares.members().get(page.at());
-            let client = self
-                .clients
-                .get(page.at())
-                .filter(|_| gate.is_to_be_named());
-            if let (Some(client), Some(member)) = (client, member) {
-                events::stuck(self.gpu, &client.about(member), page.number());
+            let client = clients.get(page.at());
+            if let Some((member, client)) = client.filter(|_| gate.is_to_be_named()) {
+                let gpu = self.device.number();
+                events::stuck(gpu, &client.about(member), page.number());
             }
         }
-        gpu.stuck.store(stuck, Relaxed);
-    }
-
-    /// Opens and shuts gates according to the decision, which applies for `patience` at most.
-    /// [`Gpu::update_gates`] does the rest. A client that is asleep is not throttled: its gates are
-    /// open.
-    pub(super) fn drive_gates(&mut self, gpu: &Gpu, now: Ns, patience: Ns) {
-        let until = now.saturating_add(patience);
-        self.decided_until = until;
-        let (mut throttled, mut released) = (0u32, false);
-        for at in self.state.shares.awake() {
-            let (Some(member), Some(client)) = (
-                self.state.shares.members().get(at),
-                self.clients.get_mut(at),
-            ) else {
-                continue;
-            };
-            match (client.throttled_since, member.throttled_by()) {
-                (None, Some(by)) => {
-                    client.throttled_since = Some(now);
-                    events::throttled(self.gpu, &client.about(member), by);
-                    self.sums.revokes = self.sums.revokes.saturating_add(1);
-                }
-                (Some(since), None) => {
-                    let time = now.saturating_sub(since);
-                    client.throttled_since = None;
-                    client.released = Some((now, time));
-                    released = true;
-                    events::released(self.gpu, &client.about(member), time);
-                    self.sums.restores = self.sums.restores.saturating_add(1);
-                    continue;
-                }
-                (Some(_), Some(_)) => {}
-                (None, None) => continue,
-            }
-            throttled = throttled.saturating_add(1);
-            client.throttled_until = until;
-        }
-        gpu.throttled.store(throttled, Relaxed);
-        if throttled != 0 || released {
-            self.set_gates(now, until);
-        }
-    }
-
-    /// Opens and shuts gates as was decided `now`: goes over the pages once, however many clients
-    /// are throttled or released together.
-    fn set_gates(&mut self, now: Ns, until: Ns) {
-        for page in self.pages.all() {
-            let (Some(client), Some(gate)) = (self.clients.get(page.at()), page.gate()) else {
-                continue;
-            };
-            let released = match (client.throttled_since, client.released) {
-                (Some(since), _) if since != now && gate.is_shut() => {
-                    gate.keep_shut(until);
-                    continue;
-                }
-                // Throttled now, or the last decision came so late that a fault opened the gate.
-                (Some(_), _) => None,
-                (None, Some((at, time))) if at == now => Some(time),
-                (None, _) => continue,
-            };
-            let owner = page.owner().get();
-            set_gate(&mut self.gate_updates, gate, owner, client, released);
-        }
-    }
-
-    /// Lets all clients run until the next decision, whatever was decided.
-    pub(super) fn release_all(&mut self, gpu: &Gpu, now: Ns) {
-        self.state.shares.release(now);
-        self.drive_gates(gpu, now, Ns::ZERO);
-    }
-}
-
-/// Shuts or opens a gate, and lists it to be updated.
-fn set_gate(
-    updates: &mut KVec<GateUpdate>,
-    gate: &Arc<Gate>,
-    client: u64,
-    kernel: &ClientKernel,
-    throttled: Option<Ns>,
-) {
-    match throttled {
-        None => gate.shut(kernel.throttled_until),
-        Some(_) => gate.open(),
-    }
-    list(updates, gate, client, kernel.tgid, throttled);
-}
-
-/// Lists a gate to be updated.
-pub(crate) fn list(
-    updates: &mut KVec<GateUpdate>,
-    gate: &Arc<Gate>,
-    client: u64,
-    tgid: i32,
-    throttled: Option<Ns>,
-) {
-    if gate.begin_update() {
-        let update = GateUpdate {
-            gate: gate.clone(),
-            client,
-            tgid,
-            throttled,
-        };
-        // There is room: a gate is in the list once.
-        let _ = updates.push_within_capacity(update);
+        stuck
     }
 }

@@ -24,7 +24,7 @@ use crate::glue::kernel::pi_mutex::{new_pi_mutex, PiMutex};
 use crate::glue::kernel::process::Process;
 use crate::glue::kernel::store_queue::{apart, StoreQueue, Whom};
 use crate::ids::Chid;
-use crate::track::pages::SLOTS;
+use crate::track::pages::{self, SLOTS};
 use crate::units::Ns;
 use kernel::alloc::flags::GFP_KERNEL_ACCOUNT;
 use kernel::bindings;
@@ -52,6 +52,9 @@ const COMPUTES: u64 = 1;
 const COPIES: u64 = 2;
 /// Doubted once more.
 const DOUBT: u64 = KINDS + 1;
+
+/// A page of submission slots.
+pub(crate) type Page = pages::Page<Arc<Gate>>;
 
 /// Where threads that touch one page wait while its owner is throttled.
 #[pin_data]

@@ -3,44 +3,30 @@
 //! `[glue]` The main thread of one GPU: sleeps until the engine's next deadline or a wake, and
 //! carries out what the engine asks for.
 
-use crate::account::waits::SampledClient;
+use super::decisions::{decide, reread_channels};
+use super::main_state::MainState;
+use super::phase::COMPUTE;
+use super::policy_inputs::{
+    check_throttles, make_sampling_room, note_residue, note_turn, sample_residue, sample_waits,
+    scan,
+};
 use crate::account::Accounting;
 use crate::engine::{Action, Wake};
 use crate::glue::gpu::books::Books;
-use crate::glue::gpu::device::bar::MappedRange;
 use crate::glue::gpu::Gpu;
 use crate::glue::kernel::ffi;
 use crate::glue::kernel::thread::{self, WakeFlag, Work};
 use crate::glue::trace::{self, Reason};
-use crate::ids::Chid;
 use crate::regs::OccupantReader;
 use crate::units::Ns;
-use kernel::alloc::KVVec;
 use kernel::sync::atomic::Relaxed;
 use kernel::sync::Arc;
 
-/// Each throttle is decided again in every period of the engine. After this many periods without a
-/// decision, i.e. one after it was due, faults do not wait any longer.
-pub(in crate::glue::gpu) const PERIODS_PER_THROTTLE: u64 = 2;
-/// Engine 0 computes.
-pub(in crate::glue::gpu) const COMPUTE: u8 = 0;
 /// Interval at which clients without channels are checked for exit: a process that closed its
 /// mappings first gives no other signal.
 const SWEEP: Ns = Ns::from_ms(500);
 /// Interval of the idle check while a client is throttled.
 const CHECK_INTERVAL: Ns = Ns::from_ms(500);
-
-/// What only the main thread uses.
-#[derive(Default)]
-pub(in crate::glue::gpu) struct MainState {
-    /// Room to sample more clients and channels in the next phase, and the present capacities.
-    pub(in crate::glue::gpu) sampling_room: Option<(KVVec<SampledClient>, KVVec<Chid>)>,
-    pub(in crate::glue::gpu) sampling_room_of: (usize, usize),
-    /// The slots of the channels, once a scan needs them.
-    pub(in crate::glue::gpu) slots: Option<MappedRange>,
-    /// When unknown time was last reported.
-    pub(in crate::glue::gpu) unknown_reported: Option<Ns>,
-}
 
 /// The thread's work.
 pub(in crate::glue::gpu) struct Scheduler(pub(crate) Arc<Gpu>);
@@ -54,11 +40,8 @@ impl Work for Scheduler {
             let deadline = {
                 let books = gpu.books.lock();
                 let probe = books.presence.next_probe(&gpu.device);
-                books
-                    .next_wake(waits_for_permit)
-                    .into_iter()
-                    .chain(probe)
-                    .min()
+                let wake = next_wake(&books, waits_for_permit);
+                wake.into_iter().chain(probe).min()
             };
             let woken = flag.wait_until(deadline.map_or(u64::MAX, Ns::get));
             let wake = if woken {
@@ -66,7 +49,7 @@ impl Work for Scheduler {
             } else {
                 Wake::Timer
             };
-            gpu.make_sampling_room(&mut own);
+            make_sampling_room(gpu, &mut own);
             gpu.engaged.recheck();
             waits_for_permit = !step(gpu, &mut own, wake);
             gpu.update_gates();
@@ -84,24 +67,25 @@ impl Work for Scheduler {
 fn step(gpu: &Gpu, own: &mut MainState, wake: Wake) -> bool {
     let mut books = gpu.books.lock();
     let has_permit = advance(&mut books, gpu, own, wake);
-    books.note_turn(gpu);
-    books.note_stuck(gpu);
+    note_turn(&mut books, gpu);
+    let stuck = books.pages.count_stuck(books.rows());
+    gpu.stuck.store(stuck, Relaxed);
     has_permit
 }
 
 fn advance(books: &mut Books, gpu: &Gpu, own: &mut MainState, wake: Wake) -> bool {
     let now = ffi::now();
     if gpu.device.is_lost() {
-        books.note_loss(gpu, now);
+        note_loss(books, gpu, now);
     } else if gpu.device.is_away() {
-        books.release_all(gpu, now);
+        gpu.release_all(books, now);
     }
     books.presence.probe(&gpu.device, now);
-    books.check_throttles(gpu);
+    check_throttles(books, gpu);
     let now = ffi::now();
     if books.state.engine.wants_to_poll(now, wake) && !may_poll(gpu, books) {
         if books.state.engine.next_scan().is_some_and(|at| at <= now) {
-            books.scan(gpu, own);
+            scan(books, gpu, own);
         }
         return false;
     }
@@ -114,10 +98,10 @@ fn advance(books: &mut Books, gpu: &Gpu, own: &mut MainState, wake: Wake) -> boo
                 books.forget_ended();
             } else {
                 // A polling phase may not begin yet: samples stand for the time until then.
-                books.sample_residue(&mut gpu.phase.lock(), gpu);
+                sample_residue(books, &mut gpu.phase.lock(), gpu);
             }
             gpu.release_permit();
-            books.reread_channels(gpu);
+            reread_channels(books, gpu);
             // Of a parked engine the rest follows, see the caller.
             let is_booked = books.state.engine.is_parked();
             books.sweep(is_booked);
@@ -134,13 +118,13 @@ fn advance(books: &mut Books, gpu: &Gpu, own: &mut MainState, wake: Wake) -> boo
             let mut phase = gpu.phase.lock();
             phase.conclude();
             let begin = ffi::now();
-            books.decide(&mut phase, gpu, own);
+            decide(books, &mut phase, gpu, own);
             let took = ffi::now().saturating_sub(begin);
             gpu.took.lock().decide.add(took);
-            books.sample_residue(&mut phase, gpu);
+            sample_residue(books, &mut phase, gpu);
             gpu.release_permit();
         }
-        Action::Scan => books.scan(gpu, own),
+        Action::Scan => scan(books, gpu, own),
     }
     true
 }
@@ -161,7 +145,7 @@ fn start_polling(gpu: &Gpu, books: &mut Books, own: &mut MainState) {
     let chip = books.presence.chip.filter(|_| !gpu.device.is_blind());
     // Without channels there is nothing to poll; what samples found since the last phase is booked.
     if books.state.engine.is_deserted() {
-        books.note_residue(&mut phase);
+        note_residue(books, &mut phase);
     }
     let Some(chip) = chip.filter(|_| !books.state.engine.is_deserted()) else {
         phase.forget();
@@ -177,8 +161,8 @@ fn start_polling(gpu: &Gpu, books: &mut Books, own: &mut MainState) {
             copies.follow(chip.copy_engine);
         }
     }
-    books.note_residue(&mut phase);
-    books.sample_waits(&mut phase, own);
+    note_residue(books, &mut phase);
+    sample_waits(books, &mut phase, own);
     let (accounting, interval) = books.state.plan();
     phase.want(accounting, interval);
     gpu.stop_polling.store(0, Relaxed);
@@ -186,31 +170,27 @@ fn start_polling(gpu: &Gpu, books: &mut Books, own: &mut MainState) {
     gpu.wake_poller();
 }
 
-impl Books {
-    /// When the main thread has to wake. While it waits for its permit to poll, only for a scan.
-    fn next_wake(&self, waits_for_permit: bool) -> Option<Ns> {
-        if waits_for_permit {
-            return self.state.engine.next_scan();
-        }
-        let deadline = self.state.engine.next_deadline();
-        let (time, wanted) = match deadline {
-            Some(_) => (CHECK_INTERVAL, self.state.engine.has_throttled()),
-            None => (SWEEP, !self.clients.is_empty()),
-        };
-        let later = || ffi::now().saturating_add(time);
-        deadline.into_iter().chain(wanted.then(later)).min()
+/// When the main thread has to wake. While it waits for its permit to poll, only for a scan.
+fn next_wake(books: &Books, waits_for_permit: bool) -> Option<Ns> {
+    let engine = &books.state.engine;
+    if waits_for_permit {
+        return engine.next_scan();
     }
+    let deadline = engine.next_deadline();
+    let (time, wanted) = match deadline {
+        Some(_) => (CHECK_INTERVAL, engine.has_throttled()),
+        None => (SWEEP, !books.clients.all().is_empty()),
+    };
+    let later = || ffi::now().saturating_add(time);
+    deadline.into_iter().chain(wanted.then(later)).min()
+}
 
-    /// Lets all clients run, since the device has gone. Reports it once.
-    fn note_loss(&mut self, gpu: &Gpu, now: Ns) {
-        if self
-            .clients
-            .iter()
-            .any(|client| client.throttled_since.is_some())
-        {
-            trace::gpu_fallback(self.gpu, &Reason::Lost);
-        }
-        self.presence.report_loss(&gpu.device, now);
-        self.release_all(gpu, now);
+/// Lets all clients run, since the device has gone. Reports it once.
+fn note_loss(books: &mut Books, gpu: &Gpu, now: Ns) {
+    let mut clients = books.clients.all().iter();
+    if clients.any(|client| client.throttled_since().is_some()) {
+        trace::gpu_fallback(books.gpu, &Reason::Lost);
     }
+    books.presence.report_loss(&gpu.device, now);
+    gpu.release_all(books, now);
 }

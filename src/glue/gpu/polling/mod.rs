@@ -8,12 +8,14 @@
 //! | `poller`, `shared_poller` | the poll loop: a thread for each GPU, or one for all |
 //! | `sampler` | the status word at random instants: a timer |
 //! | `main_thread` | sleeps until the engine's next deadline, and carries out its actions |
+//! | `main_state` | what only that thread uses |
 //! | `decisions` | the end of a phase, and what was decided |
 //! | `policy_inputs` | inputs of policies other than GPU time |
 //! | `latencies` | durations of operations |
 
 mod decisions;
 pub(crate) mod latencies;
+mod main_state;
 pub(in crate::glue::gpu) mod main_thread;
 pub(in crate::glue::gpu) mod phase;
 mod policy_inputs;

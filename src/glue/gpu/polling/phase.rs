@@ -5,7 +5,7 @@
 use super::sampler::{ArmedTimer, SampleCosts, SampleTimer, Samples};
 use crate::account::residue::Residue;
 use crate::account::sparse::MIN_INTERVAL;
-use crate::account::waits::Waits;
+use crate::account::waits::{Waited, Waits};
 use crate::account::{
     Accountant, Accounting, Copied, Copies, PhaseTotals, Slot, UsedSlots, MAX_SLOTS,
 };
@@ -14,10 +14,14 @@ use crate::glue::kernel::ffi;
 use crate::glue::kernel::storage::{storage, Vectors};
 use crate::glue::kernel::thread::Waker;
 use crate::glue::trace;
+use crate::ids::ClientId;
 use crate::regs::{Occupant, OccupantReader};
 use crate::units::Ns;
 use kernel::prelude::*;
 use kernel::sync::Arc;
+
+/// Engine 0 computes.
+pub(super) const COMPUTE: u8 = 0;
 
 /// State of the poller, and results of the phase that ended last.
 pub(crate) struct PollingPhase {
@@ -128,6 +132,15 @@ impl PollingPhase {
                 copies.forget();
             }
         }
+    }
+
+    /// How long clients waited in the phase that ended last.
+    pub(super) fn waits_found(&self) -> impl Iterator<Item = (ClientId, Waited)> + '_ {
+        let length = self.totals.length;
+        let found = self.waits.found().iter();
+        found
+            .filter(|watched| !watched.waits_for_none())
+            .map(move |watched| (watched.id(), watched.waited(length)))
     }
 
     /// What the copy engine did in the phase that ended last, if that is known.
