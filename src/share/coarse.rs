@@ -47,19 +47,43 @@ pub struct CoarseTerms {
 /// A subject, what is promised to it, and what is left.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CoarseReserve {
-    pub(super) subject: Subject,
+    subject: Subject,
     /// Nothing for a subject that only hides less specific ones.
-    pub(super) terms: Option<CoarseTerms>,
-    pub(super) budget: Budget,
-    pub(super) spent: Spent,
+    terms: Option<CoarseTerms>,
+    budget: Budget,
+    spent: Spent,
     /// Of the time in which others are held back for it.
-    pub(super) exclusive: Budget,
+    exclusive: Budget,
     /// Others were held back for it in the period that is being booked.
-    pub(super) holds: bool,
-    pub(super) used: Ns,
+    holds: bool,
+    used: Ns,
 }
 
 impl CoarseReserve {
+    /// Nothing is used of it.
+    pub(super) fn new(subject: Subject, terms: Option<CoarseTerms>) -> Self {
+        Self {
+            subject,
+            terms,
+            ..Self::default()
+        }
+    }
+
+    /// Whose it is.
+    pub(super) const fn subject(&self) -> Subject {
+        self.subject
+    }
+
+    /// What is promised.
+    pub(super) const fn terms(&self) -> Option<CoarseTerms> {
+        self.terms
+    }
+
+    /// Promises something else. The budget stays, debts included.
+    pub(super) const fn set_terms(&mut self, terms: Option<CoarseTerms>) {
+        self.terms = terms;
+    }
+
     /// What is left, negative for a debt, in nanoseconds.
     pub const fn left_ns(&self) -> i64 {
         self.budget.credit_ns()
@@ -68,6 +92,48 @@ impl CoarseReserve {
     /// GPU time that was charged to it.
     pub const fn used(&self) -> Ns {
         self.used
+    }
+
+    /// Charges what a process used. What it got by the policy is not charged to a soft reserve.
+    /// `holds`: others were held back for it.
+    pub(super) fn charge(&mut self, used: Ns, came_first: bool, holds: bool) {
+        if came_first || self.terms.is_some_and(|terms| terms.hard) {
+            self.used = self.used.saturating_add(used);
+            self.spent.used = self.spent.used.saturating_add(used);
+        }
+        self.spent.allowed |= came_first;
+        self.holds |= holds;
+    }
+
+    /// What was charged in the period that is being booked.
+    pub(super) const fn spent(&self) -> Ns {
+        self.spent.used
+    }
+
+    /// Whether others were held back for it in that period.
+    pub(super) const fn holds(&self) -> bool {
+        self.holds
+    }
+
+    /// Books that period. Others were `held` back so long at its cost.
+    pub(super) fn settle(&mut self, now: Ns, span: Ns, next: Ns, held: Ns) {
+        let held = Spent {
+            used: held,
+            allowed: self.holds,
+        };
+        let spent = core::mem::take(&mut self.spent);
+        self.holds = false;
+        if let Some(terms) = self.terms {
+            self.budget.settle(terms.rate, now, span, next, &spent);
+            self.exclusive.settle(terms.rate, now, span, next, &held);
+        }
+    }
+
+    /// Starts its budgets anew.
+    pub(super) fn restart(&mut self) {
+        self.budget.restart();
+        self.exclusive.restart();
+        (self.spent, self.holds) = (Spent::default(), false);
     }
 
     /// Whether its processes come first.

@@ -31,8 +31,9 @@
 
 use super::member::Group;
 use super::members::Members;
-use super::setting::{GroupBy, Identity, Limit, Setting, Subject, Target};
-use super::settings::{Entry, Resolved, Settings};
+use super::resolved::Resolved;
+use super::setting::{GroupBy, Identity};
+use super::settings::Settings;
 use crate::fair::mul_div;
 use crate::ids::GroupId;
 use crate::policies::{Attained, ClientState, KeptOfClient};
@@ -529,73 +530,6 @@ impl<S: Storage> Groups<S> {
     pub(super) fn state_mut(&mut self, group: usize) -> Option<&mut ClientState> {
         let state_index = self.table.all().get(group)?.state_index;
         self.states.all_mut().get_mut(state_index)
-    }
-}
-
-impl<S: Storage> Settings<S> {
-    /// The group to which a process belongs.
-    ///
-    /// Groups by cgroup are formed at level `depth` of the hierarchy, so that no number of
-    /// cgroups below makes more of them; a process that is less deep belongs to the group of its
-    /// cgroup. With `depth` 0, the group is the nearest cgroup around the process for which a
-    /// weight or a target is set, else the one at level 1. The root is the group of its own processes only.
-    pub fn group_of(&self, identity: &Identity, by: GroupBy, depth: u32) -> Subject {
-        match (by, usize::try_from(depth)) {
-            (GroupBy::Process, _) => Subject::Process(identity.process),
-            (GroupBy::User, _) => Subject::User(identity.user),
-            (GroupBy::Cgroup, Ok(level @ 1..)) => Subject::Cgroup(identity.cgroup_at(level)),
-            (GroupBy::Cgroup, _) => {
-                let root = identity.cgroup_at(0);
-                let is_group = |id: &u64| {
-                    let setting = self.get(Subject::Cgroup(*id));
-                    setting.is_some_and(|set| set.weight.is_some() || set.target.is_some())
-                };
-                let mut cgroups = identity.cgroups().filter(|id| *id != root);
-                Subject::Cgroup(cgroups.find(is_group).unwrap_or(identity.cgroup_at(1)))
-            }
-        }
-    }
-
-    /// The weight of a group to which the process with `identity` belongs.
-    pub fn weight_of(&self, group: Subject, identity: &Identity) -> Weight {
-        match group {
-            Subject::Process(_) => self.resolve(identity).weight,
-            Subject::User(_) => self
-                .get(group)
-                .and_then(|set| set.weight)
-                .unwrap_or_default(),
-            Subject::Cgroup(id) => {
-                let mut around = self.around(id, identity);
-                around
-                    .find_map(|setting| setting.weight)
-                    .unwrap_or_default()
-            }
-        }
-    }
-
-    /// The target of a group in percent, 0 for none: what is set for itself. One for what is around
-    /// it or in it is that of another group.
-    pub fn target_of(&self, group: Subject) -> u32 {
-        let target = self.get(group).and_then(|set| set.target);
-        target.map_or(0, Target::get)
-    }
-
-    /// The lowest limit for a group as a whole to which the process with `identity` belongs.
-    pub fn limit_of(&self, group: Subject, identity: &Identity) -> Option<Limit> {
-        match group {
-            Subject::Cgroup(id) => self.around(id, identity).filter_map(|set| set.limit).min(),
-            _ => self.entry(group).and_then(Entry::limit),
-        }
-    }
-
-    /// What is set for a cgroup around a process, and for the cgroups around that one.
-    fn around<'a>(
-        &'a self,
-        cgroup: u64,
-        identity: &'a Identity,
-    ) -> impl Iterator<Item = &'a Setting> + 'a {
-        let cgroups = identity.cgroups().skip_while(move |id| *id != cgroup);
-        cgroups.filter_map(|id| self.get(Subject::Cgroup(id)))
     }
 }
 

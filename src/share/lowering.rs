@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `[pure]` What users set for their own processes.
+//! `[pure]` What users may set for their own processes.
 //!
 //! A user may lower what holds for a process, and take that back; nothing else. What the user
 //! lowered is kept apart from what an administrator set. The lower one of both holds, so that no
 //! user raises anything, whatever an administrator sets before or later.
 
-use super::setting::{Change, Identity, Limit, Setting, Subject};
-use super::settings::{Entry, Resolved, Settings, MAX_SETTINGS};
+use super::entries::MAX_SETTINGS;
+use super::resolved::Resolved;
+use super::setting::{Change, Limit};
 use crate::error::Error;
 use crate::quota::{Held, Quota, Tenant};
-use crate::storage::Storage;
 
 /// Settings that users made: the rest of the table is an administrator's.
 pub const MAX_LOWERED: usize = MAX_SETTINGS / 2;
@@ -19,77 +19,19 @@ pub const MAX_LOWERED_OF_USER: usize = 64;
 /// How they are divided.
 const LOWERED: Quota = Quota::new(MAX_LOWERED, MAX_LOWERED_OF_USER);
 
-impl<S: Storage> Settings<S> {
-    /// Lowers what holds for a process, or takes back what was lowered, for its user.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::OutOfRange`], [`Error::NothingToSet`]; [`Error::NotLower`] for more than what
-    /// an administrator lets it have, [`Error::DeniedToProcess`]; [`Error::Full`] if its tenant may lower no further process. Then
-    /// nothing has changed.
-    pub fn lower(&mut self, identity: &Identity, change: &Change) -> Result<(), Error> {
-        let subject = Subject::Process(identity.process);
-        if let Some(target) = change.target {
-            return Err(Error::NotLower {
-                name: "target",
-                value: target.into(),
-                max: 0,
-            });
-        }
-        if change.denied.is_some() {
-            return Err(Error::DeniedToProcess);
-        }
-        let old = self.entry(subject).copied().unwrap_or_default();
-        let lowered = change.apply(&old.lowered)?;
-        check_lower(change, &self.inherited(identity))?;
-        if old.subject != subject || old.lowered.is_empty() {
-            self.check_lowered_room(identity.tenant(self.depth))?;
-        }
-        // The budget stays: a debt under an administrator's limit is not shaken off.
-        self.put(Entry {
-            subject,
-            lowered,
-            within: Some(*identity),
-            ..old
-        })
-    }
-
-    /// Forgets what the user of a process lowered.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NotSet`] if it lowered nothing.
-    pub fn clear_lowered(&mut self, identity: &Identity) -> Result<(), Error> {
-        let found = self.find(Subject::Process(identity.process));
-        let at = found.map_err(|_| Error::NotSet)?;
-        let entry = self.all().get(at).copied();
-        let entry = entry.filter(|old| !old.lowered.is_empty());
-        let mut entry = entry.ok_or(Error::NotSet)?;
-        if entry.setting.is_empty() {
-            self.remove(at);
-            return Ok(());
-        }
-        entry.lowered = Setting::default();
-        self.put(entry)
-    }
-
-    /// What would hold for a process if its user had lowered nothing.
-    pub fn inherited(&self, identity: &Identity) -> Resolved {
-        self.collect(identity, |entry| entry.setting.limit)
-    }
-
-    /// Refuses to lower one more process for a tenant that has lowered as many as it may.
-    fn check_lowered_room(&self, tenant: Tenant) -> Result<(), Error> {
-        let lowered = self.all().iter().filter(|entry| entry.is_of_user());
-        let of = lowered.map(|entry| entry.tenant(self.depth));
-        let name = "settings";
-        let checked = LOWERED.check(&Held::count(tenant, of));
-        checked.map_err(|max| Error::Full { name, max })
-    }
+/// Refuses to lower one more process for a tenant that has lowered as many as it may: these are the
+/// tenants of those that are lowered.
+pub(super) fn check_room(
+    tenant: Tenant,
+    lowered: impl Iterator<Item = Tenant>,
+) -> Result<(), Error> {
+    let name = "settings";
+    let checked = LOWERED.check(&Held::count(tenant, lowered));
+    checked.map_err(|max| Error::Full { name, max })
 }
 
 /// Refuses what is more than an administrator lets a process have.
-fn check_lower(change: &Change, most: &Resolved) -> Result<(), Error> {
+pub(super) fn check(change: &Change, most: &Resolved) -> Result<(), Error> {
     let refuse = |name, value: u32, max: u32| {
         let (value, max) = (value.into(), max.into());
         Err(Error::NotLower { name, value, max })
@@ -111,7 +53,7 @@ fn check_lower(change: &Change, most: &Resolved) -> Result<(), Error> {
 #[cfg(any(test, loga_kunit))]
 #[cfg_attr(loga_kunit, kernel::macros::kunit_tests(loga_share_lowering))]
 mod tests {
-    use super::super::Class;
+    use super::super::{Class, Entry, Identity, Settings, Subject};
     use super::*;
     use crate::storage::Borrowed;
 

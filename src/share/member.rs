@@ -3,8 +3,8 @@
 //! `[pure]` Processes, the groups between which the GPU is divided, and what each got.
 
 use super::activity::{Activity, QUIET};
+use super::resolved::Resolved;
 use super::setting::{Class, Identity, Limit, Subject};
-use super::settings::Resolved;
 use crate::account::doubt::Doubt;
 use crate::account::fading::{Fading, Means};
 use crate::account::{Charge, EngineKind, Slot};

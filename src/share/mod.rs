@@ -18,8 +18,10 @@
 //! | file | contents |
 //! |---|---|
 //! | `setting` | what can be set, and for which subjects |
-//! | `settings` | the table of what has been set, and what holds for a process |
-//! | `lowering` | what users set for their own processes |
+//! | `settings` | what has been set, and what holds for a process or a group |
+//! | `entries` | the table of it |
+//! | `resolved` | what holds for one process |
+//! | `lowering` | what users may set for their own processes |
 //! | `budget` | how a hard limit is kept |
 //! | `coarse`, `reserving` | reserves while submissions are not decided on |
 //! | `shares` | what happens: processes join, move and leave, periods are booked |
@@ -40,6 +42,7 @@ mod booking;
 mod budget;
 mod coarse;
 mod direct;
+mod entries;
 #[cfg(any(test, loga_kunit))]
 mod found_tests;
 mod groups;
@@ -49,6 +52,7 @@ mod members;
 #[cfg(any(test, loga_kunit))]
 mod remembered_tests;
 mod reserving;
+mod resolved;
 mod rows;
 #[cfg(any(test, loga_kunit))]
 mod scanning_tests;
@@ -69,10 +73,12 @@ pub use booking::Period;
 pub use budget::{Budget, Rate, Spent, BURST};
 pub use coarse::{shortest_period, CoarseReserve, CoarseTerms};
 pub use direct::Direct;
+pub use entries::{Entry, MAX_SETTINGS, NO_USER};
 pub use lowering::{MAX_LOWERED, MAX_LOWERED_OF_USER};
 pub use member::{Account, Group, Member, ThrottledBy, Used};
+pub use resolved::Resolved;
 pub use rows::{row_for, RowFor, MAX_CLIENTS, MAX_CLIENTS_OF_USER, ROWS};
 pub use setting::{Change, Class, GroupBy, Identity, Limit, Setting, Subject, Target, MAX_LEVELS};
-pub use settings::{Entry, Resolved, Settings, MAX_SETTINGS, NO_USER};
+pub use settings::Settings;
 pub use shares::Shares;
 pub use totals::{Kind, Row, Totals, MAX_ROWS, MAX_TOTALS};
