@@ -49,20 +49,23 @@ help:
 kernel:
 	@tests/vm/setup
 
-demo: kernel
-	@tests/vm/build all
-	@tests/vm/vm boot --time exact --timeout 900 -- 'loga-guest demo'
+# What the tests drive on this machine, too.
+tested:
+	@tests/vm/setup --tests
+
+demo:
+	@tests/vm/demo
 
 # What needs a compiler only, as bench-host.
 check:
 	@tests/vm/check quick
 
 # With ONLY, what the tests of that name need and nothing else.
-test: $(if $(ONLY),,kernel)
+test: $(if $(ONLY),,tested)
 	@$(if $(ONLY),tests/vm/only '$(ONLY)' '$(or $(SEED),1)',SEED='$(or $(SEED),1)' tests/vm/check)
 
 # Two more seeds; each part says what failed in it, and the first that does ends the run.
-test-all: kernel
+test-all: tested
 	@for seed in 1 2 3; do ALL=1 SEED=$$seed tests/vm/check || exit 1; done
 	@$(MAKE) --no-print-directory reproduce test-hostile test-debug test-slurm fuzz cycles soak
 
@@ -82,7 +85,7 @@ test-debug: kernel
 	@tests/vm/debug
 
 # Builds the kernel that it needs, as test-debug.
-test-slurm: kernel
+test-slurm: tested
 	@tests/vm/slurm
 
 # Builds the kernels that it needs, as test-debug.
@@ -179,4 +182,4 @@ test-nvidia: kernel
 clean:
 	@tests/vm/clean
 
-.PHONY: help kernel demo check test test-all flakes reproduce test-hostile test-debug test-slurm test-kernels fuzz cycles soak vm shell module bench figures bench-host card eval papers manuals install uninstall install-module package test-package test-nvidia clean
+.PHONY: help kernel tested demo check test test-all flakes reproduce test-hostile test-debug test-slurm test-kernels fuzz cycles soak vm shell module bench figures bench-host card eval papers manuals install uninstall install-module package test-package test-nvidia clean

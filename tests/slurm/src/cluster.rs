@@ -73,7 +73,7 @@ impl Cluster {
             Behind::Module => &[],
         };
         if let Some(name) = NEEDED.iter().chain(stored).find(absent) {
-            return Err(format!("{name} is missing: run tests/vm/setup"));
+            return Err(format!("{name} is missing: run tests/vm/setup --tests"));
         }
         let user = User::from_uid(geteuid()).ok().flatten();
         let user = user.ok_or("this user has no name")?.name;
@@ -352,7 +352,7 @@ fn version() -> Result<(u32, u32), String> {
 pub(crate) fn daemon(folder: &Path, program: &str, arguments: &[&str]) -> Result<Child, String> {
     let path = ["/usr/sbin", "/usr/bin"].map(|at| Path::new(at).join(program));
     let path = path.iter().find(|path| path.exists());
-    let path = path.ok_or_else(|| format!("{program} is missing: run tests/vm/setup"))?;
+    let path = path.ok_or_else(|| format!("{program} is missing: run tests/vm/setup --tests"))?;
     let mut options = File::options();
     let log = options
         .create(true)

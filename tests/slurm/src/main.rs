@@ -148,7 +148,7 @@ fn script(folder: &Path, outcome: &mut Outcome) -> Result<(), String> {
     let folder = folder.join("script");
     std::fs::create_dir(&folder).map_err(|error| error.to_string())?;
     let output = lua.arg(folder).output();
-    let output = output.map_err(|error| format!("lua5.1: {error}: run tests/vm/setup"))?;
+    let output = output.map_err(|error| format!("lua5.1: {error}: run tests/vm/setup --tests"))?;
     let text = String::from_utf8_lossy(&output.stdout);
     print!("{text}");
     let begin = |with: &str| text.lines().filter(|line| line.starts_with(with)).count();

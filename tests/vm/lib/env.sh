@@ -2,9 +2,9 @@
 # shellcheck shell=bash
 #
 # Where things are: sourced by the scripts that build and run. Sets `root` (the
-# checkout), `cache`, `out`, `modules` (built modules) and CARGO_TARGET_DIR, and
+# checkout), `cache`, `out`, `modules` (built modules), `programs` and CARGO_TARGET_DIR, and
 # takes over what tests/vm/setup found. LOGA_FLAVOUR selects the kernel of
-# tests/vm/kernel-FLAVOUR.config, with modules of its own.
+# tests/vm/kernel-FLAVOUR.config, or with `stock` Debian's own, with modules of its own.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
 cache=${LOGA_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/loga}
@@ -16,7 +16,7 @@ out=${LOGA_OUT:-$root/out}
 if [ -r "$cache/env" ]; then
 	# shellcheck disable=SC1091
 	. "$cache/env"
-elif [ -z "${KDIR:-}" ]; then
+elif [ -z "${KDIR:-}" ] && [ "${LOGA_FLAVOUR:-}" != stock ]; then
 	die "nothing is set up yet: run make kernel"
 fi
 if [ -n "${LOGA_FLAVOUR:-}" ]; then
@@ -35,6 +35,8 @@ CARGO=${CARGO:-cargo}
 checkout=$(printf '%s' "$root" | sha256sum | cut -c 1-12)
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$cache/target-$checkout}
 modules=$cache/modules-$checkout${LOGA_FLAVOUR:+-$LOGA_FLAVOUR}
-programs=$CARGO_TARGET_DIR/x86_64-unknown-linux-gnu/release
+profile=release
+[ "${LOGA_FLAVOUR:-}" != stock ] || profile=demo
+programs=$CARGO_TARGET_DIR/x86_64-unknown-linux-gnu/$profile
 runner=$programs/loga-vm
 mkdir -p "$out" "$cache/log"

@@ -620,12 +620,7 @@ fn owners_learn_which_driver_and_kernel_to_install() {
             0x1b80,
             "7.0.0-44-generic of Ubuntu 26.04",
         ),
-        (
-            "fedora 44",
-            KERNELS[2],
-            0x1b80,
-            "Fedora 44: not tried",
-        ),
+        ("fedora 44", KERNELS[2], 0x1b80, "Fedora 44: not tried"),
         (
             "fedora 44",
             KERNELS[2],

@@ -197,7 +197,9 @@ impl Program {
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn();
-        Self(child.unwrap_or_else(|error| panic!("{line}: {error}: `make kernel` installs it")))
+        Self(child.unwrap_or_else(|error| {
+            panic!("{line}: {error}: `tests/vm/setup --tests` installs it")
+        }))
     }
 
     fn pid(&self) -> i32 {
