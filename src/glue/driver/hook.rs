@@ -20,6 +20,7 @@ use crate::compatibility;
 use crate::glue::control::params;
 use crate::glue::control::sysfs::Directory;
 use crate::glue::gpu::device::bar::Found;
+use crate::glue::gpu::kept::Kept;
 use crate::glue::kernel::ffi::{self, Card};
 use crate::glue::kernel::print::Line;
 use crate::glue::kernel::refusals::{self, refuse};
@@ -56,6 +57,8 @@ struct Hook {
     missed: bool,
     /// The module's exit has begun: LoGA does not attach any more.
     going: bool,
+    /// While it is detached: what stays of the GPUs.
+    kept: KVec<Kept>,
 }
 
 kernel::sync::global_lock! {
@@ -68,6 +71,7 @@ kernel::sync::global_lock! {
         no_driver: false,
         missed: false,
         going: false,
+        kept: KVec::new(),
     };
 }
 
@@ -222,6 +226,8 @@ pub(crate) fn detach_for_good() {
         }
         fsleep(Delta::from_millis(100));
     }
+    // Nothing else frees a static.
+    HOOK.lock().kept = KVec::new();
     wait_for_all_calls();
 }
 
@@ -233,7 +239,7 @@ pub(crate) fn detach_for_good() {
 /// or has no GPU of a kind that LoGA follows; `EBUSY`: it is hooked already, or another thread is
 /// attaching or detaching; `EINVAL`: a parameter has become wrong; `ENOMEM`.
 fn attach(occasion: Occasion) -> Result {
-    {
+    let kept = {
         let mut hook = HOOK.lock();
         if hook.going {
             return Err(ENODEV);
@@ -243,8 +249,9 @@ fn attach(occasion: Occasion) -> Result {
             State::Detached => hook.state = State::Attaching(None),
             _ => return Err(EBUSY),
         }
-    }
-    match build(occasion) {
+        core::mem::replace(&mut hook.kept, KVec::new())
+    };
+    match build(occasion, &kept) {
         Ok(attachment) => {
             HOOK.lock().waits = false;
             IS_ATTACHED.store(1, Relaxed);
@@ -252,14 +259,18 @@ fn attach(occasion: Occasion) -> Result {
             Ok(())
         }
         Err(error) => {
-            HOOK.lock().no_driver = error == ENODEV;
+            {
+                let mut hook = HOOK.lock();
+                hook.no_driver = error == ENODEV;
+                hook.kept = kept;
+            }
             settle(State::Detached);
             Err(error)
         }
     }
 }
 
-fn build(occasion: Occasion) -> Result<Attachment> {
+fn build(occasion: Occasion, kept: &[Kept]) -> Result<Attachment> {
     refusals::forget();
     let settings = params::read()?;
     let driver = Driver::find(OURS).inspect_err(|error| {
@@ -270,7 +281,7 @@ fn build(occasion: Occasion) -> Result<Attachment> {
         }
     })?;
     let driver = Arc::new(driver, GFP_KERNEL)?;
-    let tracker = Tracker::start(&settings, &driver)?;
+    let tracker = Tracker::start(&settings, &driver, kept)?;
     let mut directories = KVec::new();
     for gpu in tracker.gpus() {
         directories.push(Directory::add(gpu)?, GFP_KERNEL)?;
@@ -308,8 +319,9 @@ fn build(occasion: Occasion) -> Result<Attachment> {
     })
 }
 
-/// Detaches from the driver: all clients run, and all calls go to the driver directly. Sleeps with
-/// no lock held, for `patience` at most; without `patience` until it is done.
+/// Detaches from the driver: all clients run, and all calls go to the driver directly. What was set and
+/// counted stays until LoGA is attached again. Sleeps with no lock held, for `patience` at most; without
+/// `patience` until it is done, and nothing stays.
 ///
 /// # Errors
 ///
@@ -337,8 +349,13 @@ fn detach(patience: Option<Delta>) -> Result {
     } = attachment;
     drop(directories);
     tracker.stop();
+    let kept = match patience {
+        Some(_) => tracker.keep(),
+        None => KVec::new(),
+    };
     drop(driver);
     pr_info!("detached\n");
+    HOOK.lock().kept = kept;
     // Last: another thread may attach from now on.
     settle(State::Detached);
     Ok(())

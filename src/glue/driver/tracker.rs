@@ -10,6 +10,7 @@ use crate::glue::gpu::books::UsedBy;
 use crate::glue::gpu::claims::ClaimTable;
 use crate::glue::gpu::device::absence::{self, Away};
 use crate::glue::gpu::device::bar::{self, Found};
+use crate::glue::gpu::kept::Kept;
 use crate::glue::gpu::polling::shared_poller::SharedPoller;
 use crate::glue::gpu::Gpu;
 use crate::glue::kernel::ffi::{self, Card, MAX_GPUS};
@@ -60,16 +61,23 @@ impl Gpus {
         self.followed.iter().map_while(SetOnce::as_ref)
     }
 
-    /// Follows a GPU. Called by one thread at a time. May sleep.
+    /// Follows a GPU, with what is in `kept` of it. Called by one thread at a time. May sleep.
     ///
     /// # Errors
     ///
     /// As [`Gpu::start`]; `ENOSPC`: [`MAX_GPUS`] are followed already.
-    fn add(&self, found: Found, settings: &Settings, claims: &Arc<ClaimTable>) -> Result {
+    fn add(
+        &self,
+        found: Found,
+        settings: &Settings,
+        claims: &Arc<ClaimTable>,
+        kept: &[Kept],
+    ) -> Result {
         let index = self.iter().count();
         let slot = self.followed.get(index).ok_or(ENOSPC)?;
         let (shared, claims) = (self.shared.clone(), claims.clone());
-        let gpu = Gpu::start(index, found, settings, shared, claims)?;
+        let kept = kept.iter().find(|kept| kept.is_of(found.address));
+        let gpu = Gpu::start(index, found, settings, shared, claims, kept)?;
         slot.populate(gpu);
         Ok(())
     }
@@ -104,12 +112,13 @@ impl Drop for Gpus {
 }
 
 impl Tracker {
-    /// Finds the GPUs and starts their threads. May sleep.
+    /// Finds the GPUs and starts their threads; `kept`: what stayed of them when LoGA was detached. May
+    /// sleep.
     ///
     /// # Errors
     ///
     /// `ENODEV` if the driver has no GPU, `EOPNOTSUPP` if LoGA follows none of them, `ENOMEM`.
-    pub(super) fn start(settings: &Settings, driver: &Driver) -> Result<Arc<Self>> {
+    pub(super) fn start(settings: &Settings, driver: &Driver, kept: &[Kept]) -> Result<Arc<Self>> {
         let shared = match settings.config.poller {
             Poller::PerGpu => None,
             Poller::Shared => {
@@ -126,7 +135,7 @@ impl Tracker {
         let claims = ClaimTable::new(found.len())?;
         let mut refused = 0u32;
         for found in found {
-            match gpus.add(found, settings, &claims) {
+            match gpus.add(found, settings, &claims, kept) {
                 Ok(()) => {}
                 Err(error) if error == ffi::not_supported() => refused = refused.saturating_add(1),
                 Err(error) => return Err(error),
@@ -219,7 +228,7 @@ impl Tracker {
         found.minor = Some(minors::of(&found.address, cards).ok_or(ENXIO)?);
         self.claims
             .make_room(self.gpus().count().saturating_add(1))?;
-        self.gpus.add(found, &params::read()?, &self.claims)
+        self.gpus.add(found, &params::read()?, &self.claims, &[])
     }
 
     /// Marks GPUs as away that are not bound to the driver's module.
@@ -294,6 +303,19 @@ impl Tracker {
         }
         files.closed = true;
         Ok(())
+    }
+
+    /// What is to stay of the GPUs, whose threads have ended. May sleep.
+    pub(super) fn keep(&self) -> KVec<Kept> {
+        let mut all = KVec::new();
+        for gpu in self.gpus() {
+            let kept = Kept::of(gpu).and_then(|kept| Ok(all.push(kept, GFP_KERNEL)?));
+            if let Err(error) = kept {
+                let address = gpu.device.address;
+                pr_warn!("{address}: what was set and counted is forgotten: {error:?}\n");
+            }
+        }
+        all
     }
 
     /// Ends the threads. After this no register is read. May sleep.

@@ -15,6 +15,7 @@
 //! | `claims` | what programs that are about to start will bring |
 //! | `start` | starts and stops its threads |
 //! | `knobs` | changing the knobs, shares and specs of a GPU |
+//! | `kept` | what stays of it while LoGA is detached |
 
 pub(crate) mod books;
 pub(crate) mod claims;
@@ -22,6 +23,7 @@ pub(crate) mod client;
 pub(crate) mod clients;
 pub(crate) mod device;
 pub(crate) mod gates;
+pub(crate) mod kept;
 mod knobs;
 pub(crate) mod mappings;
 pub(crate) mod polling;

@@ -7,6 +7,7 @@ use super::claims::ClaimTable;
 use super::device::absence::Away;
 use super::device::bar::Found;
 use super::device::{refuse_chip, Device};
+use super::kept::Kept;
 use super::polling::latencies::Took;
 use super::polling::main_thread::Scheduler;
 use super::polling::phase::PollingPhase;
@@ -21,6 +22,7 @@ use crate::glue::kernel::ffi;
 use crate::glue::kernel::pi_mutex::new_pi_mutex;
 use crate::glue::kernel::thread::Thread;
 use crate::glue::kernel::user_queues::UserQueues;
+use crate::knobs::Config;
 use crate::regs::{self, Chip};
 use kernel::new_mutex;
 use kernel::prelude::*;
@@ -28,7 +30,8 @@ use kernel::sync::atomic::{Atomic, Full, Relaxed, Release};
 use kernel::sync::{Arc, SetOnce};
 
 impl Gpu {
-    /// Starts to follow a GPU: starts both threads, which sleep at first. May sleep.
+    /// Starts to follow a GPU, with what was `kept` of it: starts both threads, which sleep at first. May
+    /// sleep.
     ///
     /// # Errors
     ///
@@ -40,7 +43,9 @@ impl Gpu {
         settings: &Settings,
         shared: Option<Arc<SharedPoller>>,
         claims: Arc<ClaimTable>,
+        kept: Option<&Kept>,
     ) -> Result<Arc<Self>> {
+        let config = kept.map_or(&settings.config, Kept::knobs);
         let chip = match found.chip {
             Ok(chip) => Some(chip),
             Err(regs::Error::DeviceGone) => {
@@ -55,17 +60,17 @@ impl Gpu {
         let device = Arc::new(Device::new(index, found), GFP_KERNEL)?;
         let number = device.number();
         let engaged = Engaged::new()?;
-        let gpu = Self::new(device, settings, engaged, shared, claims, chip)?;
+        let gpu = Self::new(device, settings, config, engaged, shared, claims, chip)?;
         let scheduler = Arc::new(Scheduler(gpu.clone()), GFP_KERNEL)?;
         let scheduler = Thread::spawn(c"loga-main/%u", number, scheduler, None)?;
         let completion = Arc::new(CompletionThread(gpu.clone()), GFP_KERNEL)?;
         let completion = Thread::spawn(c"loga-watch/%u", number, completion, None)?;
-        if let Some(kind) = settings.config.dispatch {
+        if let Some(kind) = config.dispatch {
             let room = EngagedRoom::new(kind)?;
             gpu.engaged.engage(room, Some(completion.waker()));
-            gpu.engaged.set_linger(&settings.config);
+            gpu.engaged.set_linger(config);
         }
-        gpu.caution(&settings.config);
+        gpu.caution(config);
         let poller = match &gpu.shared {
             Some(shared) => {
                 shared.add(gpu.clone())?;
@@ -86,6 +91,9 @@ impl Gpu {
         if let Some(chip) = &chip {
             gpu.device.describe_chip(chip);
         }
+        if let Some(kept) = kept {
+            gpu.put_back(kept);
+        }
         Ok(gpu)
     }
 
@@ -95,12 +103,13 @@ impl Gpu {
     fn new(
         device: Arc<Device>,
         settings: &Settings,
+        config: &Config,
         engaged: Arc<Engaged>,
         shared: Option<Arc<SharedPoller>>,
         claims: Arc<ClaimTable>,
         chip: Option<Chip>,
     ) -> Result<Arc<Self>> {
-        let engine = Engine::new(settings.config, ffi::random()).map_err(|_| EINVAL)?;
+        let engine = Engine::new(*config, ffi::random()).map_err(|_| EINVAL)?;
         let books = Books::new(device.clone(), engine, chip, engaged.clone())?;
         let took = Took::new()?;
         let phase = PollingPhase::new(device.clone())?;

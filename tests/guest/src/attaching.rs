@@ -3,13 +3,16 @@
 //! `[tool]` Tests of loading, attaching, detaching, and of bad parameters.
 
 use crate::caller::Caller;
+use crate::calls::Calls;
 use crate::kernel_log::KernelLog;
 use crate::ktap::{ensure, Verdict};
 use crate::load::Load;
-use crate::modules::LOGA;
-use crate::sharing::{for_process, limit, set};
+use crate::modules::{LOGA, MODEL};
+use crate::sharing::{for_process, for_user, limit, set, weight};
+use crate::specs::{on_all, prio};
 use crate::stage::{Stage, LAZY, LONG_PHASES};
 use crate::{modules, sysfs};
+use loga::uapi;
 use nix::errno::Errno;
 use std::fs;
 use std::path::Path;
@@ -17,6 +20,9 @@ use std::time::Duration;
 
 crate::ktap::tests![
     detach_with_files_closed_and_attach_again,
+    what_was_set_and_counted_is_there_after_a_detach,
+    what_is_set_for_one_that_ends_while_detached_is_forgotten,
+    detach_that_is_refused_and_attach_that_fails_keep_what_is_set,
     detach_with_mappings_is_refused,
     detach_with_files_open_leaves_them_working,
     unload_with_mappings_is_refused,
@@ -56,6 +62,128 @@ fn detach_with_files_closed_and_attach_again() -> Verdict {
     check_work(&mut caller)?;
     stage.wait_for_client(caller.pid(), Duration::from_secs(3), "a client", |_| true)?;
     drop(caller);
+    stage.teardown()
+}
+
+/// What is set and counted: knobs, shares, specs, and totals of users and cgroups.
+fn all_that_is_kept() -> Result<Vec<String>, String> {
+    let calls = Calls::open()?;
+    let failed = |errno: Errno| errno.to_string();
+    let mut all = Vec::new();
+    for name in ["enforce", "policy", "dispatch", "accounting"] {
+        all.push(format!("{name}={}", sysfs::read(name)?));
+    }
+    let shares = calls.shares().map_err(failed)?;
+    all.extend(shares.iter().map(|share| format!("{share:?}")));
+    // Without what follows from the time.
+    let specs = calls.specs().map_err(failed)?;
+    all.extend(specs.iter().map(|one| format!("{:?}", one.spec)));
+    for kind in [uapi::SUBJECT_USER, uapi::SUBJECT_CGROUP] {
+        let totals = calls.totals(kind, 0).map_err(failed)?;
+        all.extend(totals.iter().map(|total| format!("{total:?}")));
+    }
+    Ok(all)
+}
+
+/// Sets something of each kind for a process and a user.
+fn set_all(pid: u32) -> Verdict {
+    sysfs::write("enforce", "1")?;
+    sysfs::write("policy", "credit")?;
+    sysfs::write("accounting", "burst")?;
+    set(for_user(1001), weight(300))?;
+    set(for_process(pid), limit(70))?;
+    let of_user = uapi::Spec {
+        subject: uapi::SUBJECT_USER,
+        id: 1002,
+        ..prio(pid, 7, uapi::MODE_PRT)
+    };
+    for spec in [of_user, prio(pid, 39, uapi::MODE_PRT)] {
+        let (result, refusal) = Calls::open()?.set_spec(&on_all(spec));
+        ensure!(result.is_ok(), "{refusal}");
+    }
+    Ok(())
+}
+
+fn attach_anew() -> Verdict {
+    attach("0").map_err(|errno| format!("detach: {errno}"))?;
+    attach("1").map_err(|errno| format!("attach: {errno}"))
+}
+
+fn what_was_set_and_counted_is_there_after_a_detach() -> Verdict {
+    let stage = Stage::set(LAZY, "dispatch=prio")?;
+    let mut caller = Caller::with_channels(1)?;
+    check_work(&mut caller)?;
+    stage.wait_until_measured(caller.pid())?;
+    set_all(caller.pid())?;
+    // It lives on, without a mapping: what it used is booked.
+    caller.ask("unmap")?;
+    std::thread::sleep(Duration::from_millis(500));
+    let before = all_that_is_kept()?;
+    // Four knobs, two shares, two specs, the user and the cgroup.
+    ensure!(before.len() == 10, "{before:#?}");
+    for _ in 0..3 {
+        attach_anew()?;
+        let after = all_that_is_kept()?;
+        ensure!(before == after, "{before:#?}, then {after:#?}");
+    }
+    // What was counted goes on.
+    caller.ask("map")?;
+    check_work(&mut caller)?;
+    let used = |totals: &[uapi::Total]| totals.iter().map(|total| total.gpu_time_ns).sum::<u64>();
+    let totals = || {
+        Calls::open()?
+            .totals(uapi::SUBJECT_USER, 0)
+            .map_err(|errno| errno.to_string())
+    };
+    let first = used(&totals()?);
+    stage.wait_until_measured(caller.pid())?;
+    ensure!(used(&totals()?) >= first, "less than before");
+    let client = stage.client(caller.pid())?.ok_or("no client")?;
+    ensure!(client.limit == 70, "limit {}", client.limit);
+    drop(caller);
+    stage.teardown()
+}
+
+fn what_is_set_for_one_that_ends_while_detached_is_forgotten() -> Verdict {
+    let stage = Stage::set(LAZY, "dispatch=prio")?;
+    let mut caller = Caller::with_channels(1)?;
+    check_work(&mut caller)?;
+    stage.wait_until_measured(caller.pid())?;
+    set_all(caller.pid())?;
+    caller.ask("unmap")?;
+    attach("0").map_err(|errno| format!("detach: {errno}"))?;
+    drop(caller);
+    attach("1").map_err(|errno| format!("attach: {errno}"))?;
+    let shares = Calls::open()?.shares().map_err(|errno| errno.to_string())?;
+    let kept: Vec<u64> = shares.iter().map(|share| share.id).collect();
+    ensure!(kept == [1001], "{shares:?}");
+    let specs = Calls::open()?.specs().map_err(|errno| errno.to_string())?;
+    let kept: Vec<u64> = specs.iter().map(|one| one.spec.id).collect();
+    ensure!(kept == [1002], "{specs:?}");
+    stage.teardown()
+}
+
+fn detach_that_is_refused_and_attach_that_fails_keep_what_is_set() -> Verdict {
+    let stage = Stage::set(LAZY, "dispatch=prio")?;
+    let mut caller = Caller::with_channels(1)?;
+    check_work(&mut caller)?;
+    stage.wait_until_measured(caller.pid())?;
+    set_all(caller.pid())?;
+    let refused = attach("0");
+    ensure!(refused == Err(Errno::EBUSY), "{refused:?}, not EBUSY");
+    let pid = caller.pid();
+    drop(caller);
+    stage.wait_until_gone(pid)?;
+    std::thread::sleep(Duration::from_millis(500));
+    let before = all_that_is_kept()?;
+    attach("0").map_err(|errno| format!("detach: {errno}"))?;
+    modules::remove(MODEL).map_err(|errno| format!("rmmod {MODEL}: {errno}"))?;
+    let refused = attach("1");
+    ensure!(refused == Err(Errno::ENODEV), "{refused:?}, not ENODEV");
+    modules::load(MODEL, LAZY).map_err(|errno| format!("insmod {MODEL}: {errno}"))?;
+    attach("1").map_err(|errno| format!("attach: {errno}"))?;
+    let after = all_that_is_kept()?;
+    ensure!(before == after, "{before:#?}, then {after:#?}");
     stage.teardown()
 }
 
